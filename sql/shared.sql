@@ -14,7 +14,7 @@ CREATE TABLE parents (id integer PRIMARY KEY);
 CREATE TABLE children (id integer PRIMARY KEY, parent integer REFERENCES parents ON DELETE RESTRICT);
 GRANT ALL ON kinds, parents, children TO alice;
 
--- What the words cannot describe, each named.
+-- Parts that the words cannot describe, each named.
 CREATE TABLE base (id integer PRIMARY KEY, n integer, t text);
 CREATE FUNCTION test.refused(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE

@@ -151,6 +151,6 @@ func readRows[T any](file []byte, each func(*T) error) (err error) {
 		if err != nil {
 			return err
 		}
-		clear(rows) // byte slices of rows are kept by those who took them
+		clear(rows) // the takers of rows keep their byte slices
 	}
 }

@@ -224,7 +224,7 @@ func overHTTP(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	}
 }
 
-// refusesWrites lets a client of a MariaDB, who may change the table, write outside of a block.
+// refusesWrites lets a client of a MariaDB with all rights on the table write outside of a block.
 func refusesWrites(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	t.Helper()
 	if o.MariaDB == nil {

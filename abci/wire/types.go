@@ -5,7 +5,7 @@
 package wire
 
 import (
-	"encoding/hex"
+	"encoding/json"
 	"time"
 )
 
@@ -94,24 +94,34 @@ type CertifiedVote struct {
 
 // VoteJSON is a CertifiedVote in JSON, its bytes in hexadecimal.
 type VoteJSON struct {
-	Organisation string `json:"organisation"`
-	Validator    string `json:"validator"`
-	Height       int64  `json:"height"`
-	Round        int32  `json:"round"`
-	Extension    string `json:"extension"`
-	Signature    string `json:"signature"`
+	Organisation string   `json:"organisation"`
+	Validator    HexBytes `json:"validator"`
+	Height       int64    `json:"height"`
+	Round        int32    `json:"round"`
+	Extension    HexBytes `json:"extension"`
+	Signature    HexBytes `json:"signature"`
 }
 
 // VotesJSON spells the votes of a certificate for JSON.
 func VotesJSON(votes []CertifiedVote) []VoteJSON {
 	out := make([]VoteJSON, len(votes))
 	for i, v := range votes {
-		out[i] = VoteJSON{
-			v.Organisation, hex.EncodeToString(v.Validator), v.Height, v.Round,
-			hex.EncodeToString(v.Extension), hex.EncodeToString(v.Signature),
-		}
+		out[i] = VoteJSON{v.Organisation, v.Validator, v.Height, v.Round, v.Extension, v.Signature}
 	}
 	return out
+}
+
+// VotesFromJSON reads what VotesJSON spelled.
+func VotesFromJSON(text []byte) ([]CertifiedVote, error) {
+	var spelled []VoteJSON
+	if err := json.Unmarshal(text, &spelled); err != nil {
+		return nil, err
+	}
+	votes := make([]CertifiedVote, len(spelled))
+	for i, v := range spelled {
+		votes[i] = CertifiedVote{v.Organisation, v.Validator, v.Height, v.Round, v.Extension, v.Signature}
+	}
+	return votes, nil
 }
 
 // TxResult is the outcome of one transaction in a committed ledger block, or the order's refusal of

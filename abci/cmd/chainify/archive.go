@@ -18,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/node"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -154,6 +155,9 @@ func archiveOptions(home, governance string) (archive.Store, archive.Options, er
 	}
 	if c.Retention.Archive == "" || c.Database.DSN == "" {
 		return nil, o, usageError("%s: retention.archive or database.dsn is empty: there is nowhere to archive to, or nothing to archive", home)
+	}
+	if err := engines.Needs(c.Database.DSN, "the archive"); err != nil {
+		return nil, o, &exitError{exitUsage, err}
 	}
 	h := config.Home(home)
 	f := genesisFlags{genesis: h.Genesis(), governance: governance}

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes of the longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What tells one state of a file from another; None: it is not there.
+/// The marks by which one state of a file differs from another; None: it is not there.
 type Mark = Option<(u64, u64, i64, i64, u64, u32)>;
 
 fn mark(path: &Path) -> Mark {

@@ -132,7 +132,7 @@ impl Settings {
             }
         };
         match fits {
-            // What a default is shown as: "utf-8" and "UTF8" mean one thing.
+            // Shown as the default is: "utf-8" and "UTF8" mean one thing.
             true if matches!(may, May::Be(_)) && name != "extra_float_digits" => Ok(()),
             true => {
                 self.changed.insert(name, value);

@@ -317,7 +317,7 @@ fn words(text: &str) -> Result<Vec<Word>, Failure> {
     Ok(words)
 }
 
-/// What is between quotes, and where it ends.
+/// The text between quotes, and where it ends.
 fn quoted(text: &str, quote: char) -> Result<(String, usize), Failure> {
     let mut inside = String::new();
     let mut at = 1;

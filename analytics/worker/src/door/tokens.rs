@@ -51,7 +51,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// What a client shows.
+    /// The token that a client shows.
     pub fn new(role: &str, token: &str) -> Shown {
         Shown { role: role.into(), sum: Sha256::digest(token).into() }
     }

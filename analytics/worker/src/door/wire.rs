@@ -80,7 +80,7 @@ pub enum Message {
     },
     /// One of the two is forgotten.
     Close(Named),
-    /// What was answered has to be sent.
+    /// The answers have to be sent now.
     Flush,
     /// A chain of messages ends.
     Sync,
