@@ -59,7 +59,7 @@ fn unseen(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
             .running_state()
             .is_some_and(|running| same(table, &running, &live))
     };
-    match not_compared(client, &leaves).is_empty() || !as_running() {
+    match compared_in_part(client, &leaves).is_empty() || !as_running() {
         true => Vec::new(),
         false => leaves,
     }
@@ -74,7 +74,7 @@ fn rebuilt(
     unseen: &[pg_sys::Oid],
 ) -> Result<Vec<Option<Cured>>, PgError> {
     let mut wanted = defects(client, Sees::Latest, relations, &mut || ());
-    wanted.extend(not_compared(client, unseen));
+    wanted.extend(compared_in_part(client, unseen));
     let rebuilt = wanted.into_iter().map(|defect| {
         let done = rebuild(&defect.index)?;
         Ok(done.then(|| Cured::of_finding(of, defect.finding())))
@@ -82,8 +82,8 @@ fn rebuilt(
     rebuilt.collect()
 }
 
-/// Indexes of kinds that are not compared.
-fn not_compared(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect> {
+/// Indexes of kinds that are asked for some rows only.
+fn compared_in_part(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect> {
     let sql = "SELECT a.amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam
         WHERE c.oid = $1 AND a.amname IN ('gin', 'brin')";
     let kind = |index: &Index| {
@@ -96,7 +96,7 @@ fn not_compared(client: &SpiClient<'_>, relations: &[pg_sys::Oid]) -> Vec<Defect
         indexes.extend(of_relation(client, Sees::Latest, *relation));
     }
     let as_defect = |index: Index| {
-        let found = json!(format!("of kind {}, not compared", kind(&index)?));
+        let found = json!(format!("of kind {}, compared in part", kind(&index)?));
         let unused = index.left_out.is_some(); // found as such
         (!unused).then_some(Defect {
             index,

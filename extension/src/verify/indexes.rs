@@ -112,8 +112,8 @@ pub fn of_ledger(client: &SpiClient<'_>, sees: Sees) -> Vec<pg_sys::Oid> {
 }
 
 /// Indexes of these relations that do not find the rows, each once, that a scan does. `pace` is
-/// told of each row read. Cost: as [`index_check::compare`] for each index. Not compared are GIN
-/// and BRIN indexes, beyond whether they are in use.
+/// told of each row read. Cost: as [`index_check::compare`] for each index. GIN and
+/// BRIN indexes are asked for some rows only.
 pub fn defects(
     client: &SpiClient<'_>,
     sees: Sees,

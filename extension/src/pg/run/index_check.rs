@@ -5,7 +5,9 @@
 //! under the values that it has, in the order that the columns' types say now. A B-tree is also
 //! asked for an eighth of the rows by their values, for others each time. Reading it from end to
 //! end does not show that its inner pages lead to them. A hash index is not read from end to end:
-//! it is asked for each row. GIN and BRIN indexes tell no single rows, and cannot be compared.
+//! it is asked for each row. GIN and BRIN indexes tell no single rows: see [`index_bitmap`].
+//!
+//! [`index_bitmap`]: super::index_bitmap
 use std::ptr::null_mut;
 
 use chainify_codec::{RangeDigest, SecretHasher};
@@ -18,7 +20,7 @@ use crate::pg::base::slices::Opened;
 use crate::pg::base::snapshot::Sees;
 
 /// Functions that pgrx leaves out of its bindings, and one without its boundary.
-mod raw {
+pub(super) mod raw {
     use super::pg_sys;
     c_functions! {
         pub fn FormIndexDatum(
@@ -62,14 +64,14 @@ const ROWS_A_QUESTION: u64 = 8;
 pub enum Compared {
     Agrees,
     Differs(Difference),
-    /// Its kind tells no single rows, or it was made after the snapshot.
+    /// It has no operator to ask by, or it was made after the snapshot.
     Not,
 }
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
 /// be a user's. Cost: one scan of both, of a B-tree one more of the table and one look-up for eight
-/// rows, of a hash index one for each row. Locks both against changes of their definition.
+/// rows, of a hash index one for each row, of others as many as [`Scans::ask_bitmaps`] says. Locks both against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -97,6 +99,7 @@ pub fn compare(
         let compared = match index.is_of_old() {
             true if index.is_read_whole() => scans().compare(&index, pace),
             true if index.is_of(pg_sys::HASH_AM_OID) => scans().look_up(1, pace),
+            true if index.gives_bitmaps() => scans().ask_bitmaps(pace),
             _ => Compared::Not,
         };
         pg_sys::UnregisterSnapshot(snapshot);
@@ -123,6 +126,11 @@ impl Index {
             let routine = (*self.0).rd_indam;
             !routine.is_null() && (*routine).amgettuple.is_some() && (*routine).amoptionalkey
         }
+    }
+
+    fn gives_bitmaps(&self) -> bool {
+        // SAFETY: held open by self; an index has a routine.
+        unsafe { (*self.0).rd_indam.as_ref() }.is_some_and(|routine| routine.amgetbitmap.is_some())
     }
 
     fn is_of(&self, access_method: pg_sys::Oid) -> bool {
@@ -160,14 +168,14 @@ impl Drop for Index {
 }
 
 /// Everything two scans need; all of it lives until the comparison has ended.
-struct Scans {
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    info: *mut pg_sys::IndexInfo,
-    snapshot: pg_sys::Snapshot,
+pub(super) struct Scans {
+    pub(super) table: pg_sys::Relation,
+    pub(super) index: pg_sys::Relation,
+    pub(super) info: *mut pg_sys::IndexInfo,
+    pub(super) snapshot: pg_sys::Snapshot,
     hasher: SecretHasher,
     /// Of one row.
-    memory: Context,
+    pub(super) memory: Context,
 }
 
 impl Scans {
@@ -287,7 +295,10 @@ impl Scans {
     ///
     /// # Safety
     /// As for [`Scans::compare`].
-    unsafe fn each_row(&self, f: &mut dyn FnMut(*mut pg_sys::TupleTableSlot, *mut pg_sys::EState)) {
+    pub(super) unsafe fn each_row(
+        &self,
+        f: &mut dyn FnMut(*mut pg_sys::TupleTableSlot, *mut pg_sys::EState),
+    ) {
         let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
             | pg_sys::ScanOptions::SO_ALLOW_STRAT
             | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;

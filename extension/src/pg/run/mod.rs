@@ -7,6 +7,7 @@ pub mod commit;
 pub mod direct_call;
 pub mod executor_cache;
 pub mod executor_state;
+mod index_bitmap;
 pub mod index_check;
 pub mod locked_rows;
 pub mod plan_notes;
