@@ -94,7 +94,7 @@ def check(test, seed):
     misconfigured(test, door)
     door.start()
     test.wait_until("the door opens", lambda: door.refused()[0] != "lost")
-    for step in (plain, rights, tokens, blocks, statements, extended, ended, bounds, restarted):
+    for step in (plain, rights, tokens, blocks, statements, extended, parameters, ended, bounds, restarted):
         step(test, door)
         test.check(f"{step.__name__}: the worker runs", test.process.poll(), None)
     differential(test, door, seed)
@@ -260,8 +260,9 @@ def extended(test, door):
     test.check("its other rows", (alice.more("p", 2) + alice.more("p", 0), alice.suspended), (own.query(sql)[2:], False))
     alice.extended("COMMIT")
     test.check("portals end with their transaction", state_of(lambda: alice.more("p", 1)), "34000")
-    test.check("parameters", (state(alice, "SELECT id FROM kind WHERE id = $1", "extended", oids=[23]), state(alice, sql, "extended", parameters=[b"1"])), ("0A000", "0A000"))
-    test.check("binary results", state(alice, sql, "extended", formats=[1]), "0A000")
+    test.check("columns in binary", (alice.extended(sql, formats=[1]), alice.columns), (own.extended(sql, formats=[1]), own.columns))
+    test.check("some of them", (alice.extended(sql, formats=[1, 0, 1, 0]), alice.columns), (own.extended(sql, formats=[1, 0, 1, 0]), own.columns))
+    test.check("formats of other columns", state(alice, sql, "extended", formats=[1, 0]), "08P01")
     alice._write(message(b"P", b"s\0SELECT 1 / (id - id) AS a FROM kind\0\0\0") + message(b"D", b"Ss\0") + message(b"B", b"\0s\0\0\0\0\0\0\0") + message(b"E", b"\0\0\0\0\0") + message(b"Q", b"SELECT 1\0") + message(b"S"))
     test.check("an error skips what follows", (state_of(alice._receive), alice.status), ("22012", "I"))
     alice._write(message(b"C", b"Ss\0") + message(b"D", b"Ss\0") + message(b"S"))
@@ -269,11 +270,17 @@ def extended(test, door):
     alice._write(b"".join(message(b"P", b"s%d\0SELECT 1\0\0\0" % n) for n in range(1001)) + message(b"S"))
     test.check("too many statements", state_of(alice._receive), "54000")
     test.check("afterwards", alice.query("DISCARD ALL") + alice.query(sql), own.query(sql))
-    command = ["go", "run", "./e2e/cmd/pgxrows", f"postgres://alice:ALICE@127.0.0.1:{door.port}/analytics?sslmode=disable", sql]
-    told = subprocess.run(command, cwd=os.path.join(REPOSITORY, "abci"), env={**os.environ, "GOWORK": "off"}, capture_output=True, text=True, timeout=300, check=False)
-    wanted = "\n".join("\t".join("NULL" if value is None else value for value in row) for row in own.query(sql))
-    test.check("pgx, by both protocols", told.stdout.strip() or told.stderr, "\n".join([wanted] * 2))
+    pgx = ["SELECT id, title, share, since FROM kind WHERE id < $1 AND title LIKE $2 ORDER BY id", "5", "%"]
+    theirs, ours = (by_pgx(connection, *pgx) for connection in (f"host={test.server.dir} user=postgres dbname=analytics", f"postgres://alice:ALICE@127.0.0.1:{door.port}/analytics?sslmode=disable"))
+    test.check("pgx, in each of its ways to ask", (ours, len(ours.splitlines()) % 4), (theirs, 0))
     own.close()
+
+
+def by_pgx(connection, *query):
+    """The rows that pgx reads."""
+    command = ["go", "run", "./e2e/cmd/pgxrows", connection, *query]
+    told = subprocess.run(command, cwd=os.path.join(REPOSITORY, "abci"), env={**os.environ, "GOWORK": "off"}, capture_output=True, text=True, timeout=300, check=False)
+    return told.stdout.strip() or told.stderr
 
 
 def state_of(what):
@@ -353,6 +360,44 @@ def bounds(test, door):
     alice.close()
 
 
+def parameters(test, door):
+    """Statements with parameters: rows, types and errors are PostgreSQL's."""
+    alice, own = door.client(), Own(test.server.dir, "analytics")
+    by_id = "SELECT id, title FROM kind WHERE id = $1"
+    for sql, more in (
+        (by_id, {"parameters": [b"1"]}),
+        (by_id, {"parameters": [None]}),
+        (by_id, {"parameters": [struct.pack("!i", 2)], "sent": [1], "oids": [23]}),
+        (by_id, {"parameters": [struct.pack("!q", 2)], "sent": [1], "oids": [20], "formats": [1]}),
+        ("SELECT id FROM kind WHERE id = ANY($1) ORDER BY 1", {"parameters": [b"{1,3,7}"]}),
+        ("SELECT id FROM kind WHERE title LIKE $1 || '%' AND id < $2 ORDER BY 1 LIMIT $3", {"parameters": [b"", b"5", struct.pack("!q", 2)], "sent": [0, 0, 1]}),
+        ("SELECT $1::int + id, $2 AS said, $3::date - since FROM kind ORDER BY 1", {"parameters": [b"40", b"it's \\ $1", b"2026-01-31"]}),
+        ("SELECT count(*) FROM kind WHERE since < $1", {"parameters": [struct.pack("!i", 9000)], "sent": [1]}),
+        (by_id, {"parameters": [b"one"]}),
+        (by_id, {"parameters": [b"1\0"]}),
+        (by_id, {"parameters": [b"\xff"]}),
+        (by_id, {"parameters": [b"1234567"], "sent": [1]}),
+        (by_id, {"parameters": [b"123"], "sent": [1]}),
+        (by_id, {"parameters": [b"1", b"2"]}),
+        (by_id, {"parameters": [b"1"], "oids": [4_000_000_000 - 2**32]}),
+        (by_id, {"parameters": [b"1", b"1"], "sent": [1, 0, 1]}),
+        ("SELECT id FROM kind WHERE id = $2", {"parameters": [b"1", b"2"]}),
+    ):
+        told = [state_of(lambda s=session: found(s, sql, more)) for session in (alice, own)]
+        test.check(f"{sql} with {more}", told[0], told[1])
+        test.check(f"{sql} with {more}: rows", *(found(session, sql, more) if told[1] == "" else None for session in (alice, own)))
+    for sql, oids in ((by_id, ()), (by_id, [20]), ("SELECT title || $2, $1::date FROM kind LIMIT $3", ()), ("SELECT id FROM kind WHERE id = ANY($1)", ()), ("SELECT id, share FROM kind", ())):
+        test.check(f"{sql}: described", alice.described(sql, oids), own.described(sql, oids))
+    test.check("no type", state_of(lambda: alice.described("SELECT $1 IS NULL FROM kind")), "42P18")
+    test.check("no values", state(alice, by_id), "42P02")
+    test.check("values for a setting", state(alice, "SET statement_timeout = 60000", "extended", parameters=[b"1"]), "08P01")
+    test.check("afterwards", alice.query("SELECT count(*) FROM kind"), [["6"]])
+
+
+def found(session, sql, more):
+    return session.extended(sql, **more), session.columns
+
+
 def restarted(test, door):
     """The database starts anew below clients."""
     alice = door.client()
@@ -369,15 +414,16 @@ def differential(test, door, seed):
     for number in range(150):
         sql = generator.query()
         try:
-            told = sorted(map(str, (alice.query if number % 2 else alice.extended)(sql)))
-            wanted = sorted(map(str, own.query(sql)))
+            formats = [1] if number % 3 == 0 else []
+            told = sorted(map(str, alice.query(sql) if number % 3 == 1 else alice.extended(sql, formats=formats)))
+            wanted = sorted(map(str, own.extended(sql, formats=formats)))
         except PgError as failure:
             counts["refused"] += failure.sqlstate == "0A000"
             continue
         counts["equal"] += told == wanted
         # PostgreSQL's planner tells the modifier of a set operation's first query, its parser none where the queries differ.
         union = any(word in sql for word in ("UNION", "EXCEPT", "INTERSECT"))
-        columns = [[column[: 3 if union else 4] for column in session.columns] for session in (alice, own)]
+        columns = [[column[: 3 if union else 5] for column in session.columns] for session in (alice, own)]
         test.check(f"query {number} of seed {seed} at the door: {sql}", (told, columns[0]), (wanted, columns[1]))
         if test.failures > 10:
             return

@@ -1,12 +1,11 @@
-// Command pgxrows prints the rows of a query as pgx reads them, by the extended and by the simple
-// protocol: extension/tests/analytics runs it against the analytics worker.
+// Command pgxrows prints the rows of a query as pgx reads them, in each of its ways to ask, in binary
+// and as text: extension/tests/analytics runs it against the analytics worker.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,18 +24,24 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("usage: pgxrows CONNECTION QUERY")
+	if len(args) < 2 {
+		return fmt.Errorf("usage: pgxrows CONNECTION QUERY [VALUE...]")
 	}
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-		if err := printRows(ctx, args[0], args[1], mode); err != nil {
+	values := make([]any, len(args)-2)
+	for i, value := range args[2:] {
+		values[i] = value
+	}
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		if err := printRows(ctx, args[0], args[1], append([]any{mode}, values...)); err != nil {
 			return fmt.Errorf("%s: %w", mode, err)
 		}
 	}
 	return nil
 }
 
-func printRows(ctx context.Context, connection, query string, mode pgx.QueryExecMode) error {
+func printRows(ctx context.Context, connection, query string, asked []any) error {
 	conn, err := pgx.Connect(ctx, connection)
 	if err != nil {
 		return err
@@ -46,26 +51,20 @@ func printRows(ctx context.Context, connection, query string, mode pgx.QueryExec
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, query, mode)
+	rows, err := tx.Query(ctx, query, asked...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		fmt.Println(line(rows.RawValues()))
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		fmt.Println(values...)
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
-}
-
-func line(values [][]byte) string {
-	shown := make([]string, len(values))
-	for i, value := range values {
-		if shown[i] = string(value); value == nil {
-			shown[i] = "NULL"
-		}
-	}
-	return strings.Join(shown, "\t")
 }

@@ -9,7 +9,8 @@ use datafusion::arrow::array::RecordBatch;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::door::wire::{put_value, Field, Out};
+use crate::door::binary;
+use crate::door::wire::{put_value, Field, Formats, Out};
 use crate::engine::{Failure, Running};
 
 /// The reasons that end a statement early.
@@ -71,6 +72,8 @@ enum Source {
 pub struct Rows {
     /// Their columns.
     pub fields: Arc<[Field]>,
+    /// How they are sent.
+    pub formats: Formats,
     /// The beginning of the tag.
     pub tag: &'static str,
     source: Source,
@@ -86,12 +89,31 @@ impl Rows {
             return Err(Failure::new("XX000", "the analytics worker has other columns than the database"));
         }
         let source = Source::Running { running: Box::new(running), batch: None, at: 0 };
-        Ok(Rows { fields, tag: "SELECT", source })
+        Ok(Rows { fields, formats: Formats::default(), tag: "SELECT", source })
     }
 
     /// One value.
     pub fn value(fields: Arc<[Field]>, value: String) -> Rows {
-        Rows { fields, tag: "SHOW", source: Source::Value(Some(value)) }
+        Rows { fields, formats: Formats::default(), tag: "SHOW", source: Source::Value(Some(value)) }
+    }
+
+    /// Sends columns as a client wants them.
+    ///
+    /// # Errors
+    /// 08P01 for formats of another number of columns, 0A000 for a type without a binary form.
+    pub fn in_formats(mut self, formats: Formats) -> Result<Rows, Failure> {
+        if !formats.fits(self.fields.len()) {
+            return Err(Failure::new(
+                "08P01",
+                format!("as many formats as the {} columns are needed", self.fields.len()),
+            ));
+        }
+        let binary = self.fields.iter().enumerate().filter(|(at, _)| formats.is_binary(*at));
+        if let Some((_, field)) = binary.into_iter().find(|(_, field)| !binary::is_known(field.of)) {
+            return Err(binary::not_available(field.of));
+        }
+        self.formats = formats;
+        Ok(self)
     }
 
     /// Appends the next row. False: there is none. It may be dropped and asked again.
@@ -99,7 +121,8 @@ impl Rows {
     /// # Errors
     /// Those of the query, and 54000 for a row that is too long.
     pub async fn next(&mut self, out: &mut Out) -> Result<bool, Failure> {
-        let columns = self.fields.len();
+        let (fields, formats) = (&self.fields, &self.formats);
+        let columns = fields.len();
         match &mut self.source {
             Source::Value(value) => match value.take() {
                 None => Ok(false),
@@ -113,7 +136,7 @@ impl Rows {
             },
             Source::Running { running, batch, at } => loop {
                 if let Some(rows) = batch.as_ref().filter(|rows| *at < rows.num_rows()) {
-                    out.row(columns, |body| write_row(rows, *at, body))?;
+                    out.row(columns, |body| write_row(rows, *at, fields, formats, body))?;
                     *at += 1;
                     return Ok(true);
                 }
@@ -126,13 +149,22 @@ impl Rows {
     }
 }
 
-fn write_row(rows: &RecordBatch, at: usize, body: &mut BytesMut) -> Result<(), Failure> {
+fn write_row(
+    rows: &RecordBatch,
+    at: usize,
+    fields: &[Field],
+    formats: &Formats,
+    body: &mut BytesMut,
+) -> Result<(), Failure> {
     let mut text = String::new();
-    for column in rows.columns() {
+    for (number, (column, field)) in rows.columns().iter().zip(fields).enumerate() {
         text.clear();
         let given =
             write_text(column.as_ref(), at, &mut text).map_err(|error| Failure::new(error.sqlstate, error.message))?;
-        put_value(body, given.then_some(&text));
+        match given && formats.is_binary(number) {
+            true => binary::put(body, field.of, &text)?,
+            false => put_value(body, given.then_some(&text)),
+        }
     }
     Ok(())
 }

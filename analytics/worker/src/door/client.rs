@@ -15,7 +15,7 @@ use crate::door::settings::Settings;
 use crate::door::statement::{self, Statement};
 use crate::door::tokens::Shown;
 use crate::door::transaction::Transaction;
-use crate::door::wire::{self, Field, Message, Named, Out, Status, TEXT};
+use crate::door::wire::{self, Field, Formats, Message, Named, Out, Status, Value, TEXT};
 use crate::door::Door;
 use crate::engine::Failure;
 
@@ -48,13 +48,27 @@ pub enum End {
 struct Prepared {
     text: Arc<str>,
     statement: Statement,
+    /// Types of its first parameters; 0: not given.
+    types: Arc<[u32]>,
     /// The columns that the client was told.
     described: Option<Arc<[Field]>>,
 }
 
 struct Portal {
     prepared: Prepared,
+    values: Vec<Value>,
+    formats: Formats,
     rows: Option<Rows>,
+}
+
+/// A query of a client, with its parameters.
+pub struct Asks<'a> {
+    /// PostgreSQL's SQL.
+    pub text: &'a str,
+    /// Types of its first parameters; 0: not given.
+    pub types: &'a [u32],
+    /// Values of its parameters; None: it is only described.
+    pub values: Option<&'a [Value]>,
 }
 
 /// The parts of a connection that a session takes over.
@@ -152,8 +166,13 @@ impl Client {
         match message {
             Message::Query(text) => self.simple(&text).await,
             Message::Parse { name, text, parameters } => self.parse(name, text, parameters),
-            Message::Bind { portal, statement, parameters, binary } => {
-                self.bind(portal, &statement, parameters, binary)
+            Message::Bind { portal, statement, parameters, sent, formats } => {
+                if !sent.fits(parameters.len()) {
+                    return Err(Failure::new("08P01", "as many formats as values are needed"));
+                }
+                let values = parameters.into_iter().enumerate();
+                let values = values.map(|(at, bytes)| Value { bytes, binary: sent.is_binary(at) });
+                self.bind(portal, &statement, values.collect(), formats)
             }
             Message::Describe(Named::Statement(name)) => self.describe_statement(&name).await,
             Message::Describe(Named::Portal(name)) => self.describe_portal(&name).await,
@@ -188,9 +207,10 @@ impl Client {
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         let mut stop = self.stop();
         let statement = statement::parse(text)?;
-        match self.begin(&statement, text, &mut stop).await? {
+        let asks = Asks { text, types: &[], values: Some(&[]) };
+        match self.begin(&statement, asks, &mut stop).await? {
             Answer::Rows(mut rows) => {
-                self.out.fields(&rows.fields);
+                self.out.fields(&rows.fields, &rows.formats);
                 self.send(&mut rows, usize::MAX, &mut stop).await?;
             }
             answer => self.end(&answer),
@@ -206,13 +226,13 @@ impl Client {
     }
 
     /// Runs a statement up to its first row.
-    async fn begin(&mut self, statement: &Statement, text: &str, stop: &mut Stop) -> Result<Answer, Failure> {
+    async fn begin(&mut self, statement: &Statement, asks: Asks<'_>, stop: &mut Stop) -> Result<Answer, Failure> {
         self.transaction.check(statement)?;
         Ok(match statement {
             Statement::Empty => Answer::Empty,
             Statement::Query => {
                 let door = self.door.clone();
-                let begun = door.query(&self.shown.role, &mut self.transaction, text);
+                let begun = door.query(&self.shown.role, &mut self.transaction, asks);
                 Answer::Rows(tokio::select! {
                     biased;
                     why = stop.comes() => return Err(why),
@@ -278,32 +298,26 @@ impl Client {
         Ok(())
     }
 
-    fn parse(&mut self, name: String, text: String, parameters: usize) -> Result<(), Failure> {
-        if parameters > 0 {
-            return Err(no_parameters());
-        }
+    fn parse(&mut self, name: String, text: String, types: Vec<u32>) -> Result<(), Failure> {
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(Failure::new("42P05", "a prepared statement of this name is there already"));
         }
-        let bytes: usize = self.statements.values().map(|prepared| prepared.text.len()).sum();
-        if self.statements.len() >= STATEMENTS_MAX || bytes + text.len() > STATEMENT_BYTES_MAX {
+        let bytes = |text: &str, types: &[u32]| text.len() + size_of_val(types);
+        let kept: usize = self.statements.values().map(|prepared| bytes(&prepared.text, &prepared.types)).sum();
+        if self.statements.len() >= STATEMENTS_MAX || kept + bytes(&text, &types) > STATEMENT_BYTES_MAX {
             return Err(Failure::new("54000", "this session has too many prepared statements")
                 .detail(format!("It may have {STATEMENTS_MAX}, and {STATEMENT_BYTES_MAX} bytes of texts.")));
         }
         let statement = statement::parse(&text)?;
-        self.statements.insert(name, Prepared { text: text.into(), statement, described: None });
+        self.statements.insert(name, Prepared { text: text.into(), statement, types: types.into(), described: None });
         self.out.bare(b'1');
         Ok(())
     }
 
-    fn bind(&mut self, portal: String, statement: &str, parameters: usize, binary: bool) -> Result<(), Failure> {
+    fn bind(&mut self, portal: String, statement: &str, values: Vec<Value>, formats: Formats) -> Result<(), Failure> {
         let prepared = self.statements.get(statement).cloned().ok_or_else(|| no_statement(statement))?;
-        if parameters > 0 {
-            return Err(no_parameters());
-        }
-        if binary {
-            return Err(Failure::new("0A000", "not available in analytics: results in binary")
-                .hint("Let the driver ask for texts: binaryTransfer=false, or the simple protocol."));
+        if !matches!(prepared.statement, Statement::Query) && !values.is_empty() {
+            return Err(Failure::new("08P01", "only a query has parameters"));
         }
         if !portal.is_empty() && self.portals.contains_key(&portal) {
             return Err(Failure::new("42P03", "a portal of this name is there already"));
@@ -311,45 +325,49 @@ impl Client {
         if self.portals.len() >= PORTALS_MAX {
             return Err(Failure::new("54000", format!("this session has {PORTALS_MAX} portals already")));
         }
-        self.portals.insert(portal, Portal { prepared, rows: None });
+        self.portals.insert(portal, Portal { prepared, values, formats, rows: None });
         self.out.bare(b'2');
         Ok(())
     }
 
     async fn describe_statement(&mut self, name: &str) -> Result<(), Failure> {
         let prepared = self.statements.get(name).cloned().ok_or_else(|| no_statement(name))?;
+        let mut parameters = Vec::new();
         let fields = match &prepared.statement {
             Statement::Show(name) => Some(shown_fields(name)),
             Statement::Query => {
                 self.transaction.check(&prepared.statement)?;
                 let mut stop = self.stop();
-                let translated = self.door.translate(&self.shown.role, &self.transaction, &prepared.text);
+                let asks = Asks { text: &prepared.text, types: &prepared.types, values: None };
+                let translated = self.door.translate(&self.shown.role, &self.transaction, asks);
                 let translated = tokio::select! {
                     biased;
                     why = stop.comes() => return Err(why),
                     translated = translated => translated?,
                 };
+                parameters = translated.parameters;
                 Some(translated.fields.into())
             }
             _ => None,
         };
-        self.out.no_parameters();
-        self.told_fields(fields.as_ref());
+        self.out.parameters(&parameters);
+        self.told_fields(fields.as_ref(), &Formats::default());
         if let Some(prepared) = self.statements.get_mut(name) {
             prepared.described = fields;
         }
         Ok(())
     }
 
-    fn told_fields(&mut self, fields: Option<&Arc<[Field]>>) {
+    fn told_fields(&mut self, fields: Option<&Arc<[Field]>>, formats: &Formats) {
         match fields {
-            Some(fields) => self.out.fields(fields),
+            Some(fields) => self.out.fields(fields, formats),
             None => self.out.bare(b'n'),
         }
     }
 
     async fn describe_portal(&mut self, name: &str) -> Result<(), Failure> {
         let portal = self.portals.get(name).ok_or_else(no_portal)?;
+        let formats = portal.formats.clone();
         let fields = match (&portal.rows, &portal.prepared.statement) {
             (Some(rows), _) => Some(rows.fields.clone()),
             (None, Statement::Show(name)) => Some(shown_fields(name)),
@@ -364,19 +382,22 @@ impl Client {
             }
             _ => None,
         };
-        self.told_fields(fields.as_ref());
+        self.told_fields(fields.as_ref(), &formats);
         Ok(())
     }
 
     /// The rows of a portal from its first one on. None: it has none, and what it does is done.
     async fn opened(&mut self, name: &str, stop: &mut Stop) -> Result<Option<Rows>, Failure> {
-        let prepared = self.portals.get(name).ok_or_else(no_portal)?.prepared.clone();
-        match self.begin(&prepared.statement, &prepared.text, stop).await? {
+        let portal = self.portals.get_mut(name).ok_or_else(no_portal)?;
+        let (prepared, formats) = (portal.prepared.clone(), portal.formats.clone());
+        let values = std::mem::take(&mut portal.values); // it is opened once
+        let asks = Asks { text: &prepared.text, types: &prepared.types, values: Some(&values) };
+        match self.begin(&prepared.statement, asks, stop).await? {
             Answer::Rows(rows) => match prepared.described {
                 Some(described) if described != rows.fields => {
                     Err(Failure::new("0A000", "cached plan must not change result type"))
                 }
-                _ => Ok(Some(rows)),
+                _ => Ok(Some(rows.in_formats(formats)?)),
             },
             answer => {
                 self.end(&answer);
@@ -430,9 +451,4 @@ fn no_statement(name: &str) -> Failure {
 
 fn no_portal() -> Failure {
     Failure::new("34000", "the portal does not exist")
-}
-
-fn no_parameters() -> Failure {
-    Failure::new("0A000", "not available in analytics: parameters of statements")
-        .hint("Let the driver write values into the text: preferQueryMode=simple, or the simple protocol.")
 }

@@ -8,6 +8,7 @@
 //! Only texts that the database translated reach the engine.
 
 mod answer;
+mod binary;
 mod client;
 mod handshake;
 mod kept;
@@ -34,7 +35,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::Listen;
 use crate::door::answer::Rows;
-use crate::door::client::{Client, Connection, Frame};
+use crate::door::client::{Asks, Client, Connection, Frame};
 use crate::door::handshake::{Met, Stream};
 use crate::door::places::Places;
 use crate::door::settings::{Settings, TOLD};
@@ -42,7 +43,7 @@ use crate::door::tls::Identity;
 use crate::door::tokens::{Shown, Tokens};
 use crate::door::transaction::Transaction;
 use crate::door::translate::{Asked, Translated, Translator};
-use crate::door::wire::Out;
+use crate::door::wire::{Out, Value};
 use crate::engine::Failure;
 use crate::session::Worker;
 use crate::source::SILENCE_MAX;
@@ -206,14 +207,16 @@ impl Door {
     ///
     /// # Errors
     /// Those of [`Translator::translate`].
-    async fn translate(&self, role: &str, transaction: &Transaction, text: &str) -> Result<Translated, Failure> {
+    async fn translate(&self, role: &str, transaction: &Transaction, asks: Asks<'_>) -> Result<Translated, Failure> {
         let shown = |name: &str| transaction.settings.shown(name).unwrap_or_default().to_owned();
         let asked = Asked {
             role: role.to_owned(),
             search_path: shown("search_path"),
             time_zone: shown("TimeZone"),
             timeout: transaction.timeout(),
-            text: text.to_owned(),
+            text: asks.text.to_owned(),
+            types: asks.types.to_vec(),
+            values: asks.values.map(<[Value]>::to_vec),
         };
         let translated = self.translator.translate(asked).await?;
         match translated.fields.len() <= COLUMNS_MAX {
@@ -226,8 +229,8 @@ impl Door {
     ///
     /// # Errors
     /// Those of the translation, of the rows that it sees, and of the engine.
-    async fn query(&self, role: &str, transaction: &mut Transaction, text: &str) -> Result<Rows, Failure> {
-        let translated = self.translate(role, transaction, text).await?;
+    async fn query(&self, role: &str, transaction: &mut Transaction, asks: Asks<'_>) -> Result<Rows, Failure> {
+        let translated = self.translate(role, transaction, asks).await?;
         let engine = &self.worker.engine;
         let query = engine.parse(&translated.sql)?;
         let tables = query.tables.iter().copied().collect();

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Statement};
 
-use crate::door::wire::Field;
+use crate::door::wire::{Field, Value};
 use crate::engine::Failure;
 use crate::source::SILENCE_MAX;
 
@@ -26,7 +26,8 @@ const ROLE: &str = "SELECT pg_catalog.set_config('role', $1, true)";
 const SETTINGS: &str = "SELECT pg_catalog.set_config('search_path', $1, true), \
     pg_catalog.set_config('TimeZone', $2, true), pg_catalog.set_config('statement_timeout', $3, true), \
     current_user, pg_catalog.pg_has_role('chainify_reader', 'MEMBER')";
-const TRANSLATE: &str = "SELECT sql, names, types, typmods, current_user FROM chainify.translate_query($1)";
+const TRANSLATE: &str = "SELECT sql, names, types, typmods, current_user, parameters \
+    FROM chainify.translate_query($1, $2, $3, $4)";
 const LAST_BLOCK: &str = "SELECT number FROM chainify.ledger ORDER BY number DESC LIMIT 1";
 
 /// A query as a client asks it.
@@ -42,15 +43,21 @@ pub struct Asked {
     pub timeout: Option<Duration>,
     /// PostgreSQL's SQL.
     pub text: String,
+    /// Types of its first parameters; 0: not given.
+    pub types: Vec<u32>,
+    /// Values of its parameters; None: it is only described.
+    pub values: Option<Vec<Value>>,
 }
 
 /// A query in the worker's dialect.
 #[derive(Debug)]
 pub struct Translated {
-    /// Its text.
+    /// Its text; empty when it is only described.
     pub sql: String,
     /// Its columns.
     pub fields: Vec<Field>,
+    /// The types of its parameters.
+    pub parameters: Vec<u32>,
     /// The database's last block when it was translated.
     pub last_block: i64,
     /// Whether the role may see earlier blocks.
@@ -179,7 +186,11 @@ impl Link {
         if role != asked.role {
             return Err(may_not_ask(&asked.role, user));
         }
-        let row = reads.query_one(&self.translate, &[&asked.text]).await.map_err(told)?;
+        let bytes = |value: &Value| value.bytes.clone();
+        let values = asked.values.as_ref().map(|values| values.iter().map(bytes).collect::<Vec<_>>());
+        let binary: Vec<bool> = asked.values.iter().flatten().map(|value| value.binary).collect();
+        let parameters: [&(dyn ToSql + Sync); 4] = [&asked.text, &asked.types, &values, &binary];
+        let row = reads.query_one(&self.translate, &parameters).await.map_err(told)?;
         if row.try_get::<_, &str>(4).map_err(told)? != asked.role {
             return Err(Failure::new("42501", "a function of the query changed the role"));
         }
@@ -187,7 +198,9 @@ impl Link {
         let (types, typmods): (Vec<u32>, Vec<i32>) = (row.try_get(2).map_err(told)?, row.try_get(3).map_err(told)?);
         let columns = names.into_iter().zip(types).zip(typmods);
         let fields = columns.map(|((name, of), typmod)| Field { name, of, typmod }).collect();
-        let translated = Translated { sql: row.try_get(0).map_err(told)?, fields, last_block, is_reader };
+        let sql: Option<String> = row.try_get(0).map_err(told)?;
+        let (sql, parameters) = (sql.unwrap_or_default(), row.try_get(5).map_err(told)?);
+        let translated = Translated { sql, fields, parameters, last_block, is_reader };
         reads.rollback().await.map_err(told)?;
         Ok(translated)
     }

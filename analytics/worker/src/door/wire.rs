@@ -55,8 +55,8 @@ pub enum Message {
         name: String,
         /// Its text.
         text: String,
-        /// Types of parameters that are given.
-        parameters: usize,
+        /// Types of the first parameters; 0: not given.
+        parameters: Vec<u32>,
     },
     /// A portal is made of it.
     Bind {
@@ -64,10 +64,12 @@ pub enum Message {
         portal: String,
         /// Name of the statement.
         statement: String,
-        /// Values.
-        parameters: usize,
-        /// A column of the result is wanted in binary.
-        binary: bool,
+        /// Values; None: NULL.
+        parameters: Vec<Option<Vec<u8>>>,
+        /// How the values are sent.
+        sent: Formats,
+        /// How the columns of the result are wanted.
+        formats: Formats,
     },
     /// The columns of one of the two are asked for.
     Describe(Named),
@@ -88,6 +90,35 @@ pub enum Message {
     Password(String),
     /// The client leaves.
     Terminate,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// None: NULL.
+    pub bytes: Option<Vec<u8>>,
+    /// In the binary form of its type, else as text.
+    pub binary: bool,
+}
+
+/// Which values of a list are in binary: none, all, or each as it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Formats(Vec<bool>);
+
+impl Formats {
+    /// Whether the value at this place is.
+    pub fn is_binary(&self, at: usize) -> bool {
+        match self.0.as_slice() {
+            [] => false,
+            [all] => *all,
+            each => each.get(at).copied().unwrap_or(false),
+        }
+    }
+
+    /// Whether it is a list for so many values.
+    pub fn fits(&self, values: usize) -> bool {
+        self.0.len() < 2 || self.0.len() == values
+    }
 }
 
 /// A prepared statement or a portal.
@@ -190,8 +221,9 @@ pub fn message(kind: u8, body: &[u8]) -> Result<Message, Failure> {
     let message = match kind {
         b'Q' => Message::Query(parts.text()?),
         b'P' => {
-            let (name, text, parameters) = (parts.text()?, parts.text()?, usize::from(parts.u16()?));
-            parts.bytes(4 * parameters)?;
+            let (name, text, count) = (parts.text()?, parts.text()?, usize::from(parts.u16()?));
+            let types = parts.bytes(4 * count)?.chunks_exact(4);
+            let parameters = types.map(|of| u32::from_be_bytes([of[0], of[1], of[2], of[3]])).collect();
             Message::Parse { name, text, parameters }
         }
         b'B' => bind(&mut parts)?,
@@ -212,19 +244,29 @@ pub fn message(kind: u8, body: &[u8]) -> Result<Message, Failure> {
 
 fn bind(parts: &mut Parts<'_>) -> Result<Message, Failure> {
     let (portal, statement) = (parts.text()?, parts.text()?);
-    let formats = usize::from(parts.u16()?);
-    parts.bytes(2 * formats)?;
-    let parameters = usize::from(parts.u16()?);
-    for _ in 0..parameters {
-        if let Ok(length) = usize::try_from(parts.i32()?) {
-            parts.bytes(length)?;
-        }
+    let sent = formats(parts)?;
+    let count = usize::from(parts.u16()?);
+    let mut parameters = Vec::new();
+    for _ in 0..count {
+        let length = parts.i32()?;
+        parameters.push(match usize::try_from(length) {
+            Ok(length) => Some(parts.bytes(length)?.to_vec()),
+            Err(_) if length == -1 => None,
+            Err(_) => return malformed("a length below 0"),
+        });
     }
-    let mut binary = false;
-    for _ in 0..parts.u16()? {
-        binary |= parts.u16()? != 0;
-    }
-    Ok(Message::Bind { portal, statement, parameters, binary })
+    let formats = formats(parts)?;
+    Ok(Message::Bind { portal, statement, parameters, sent, formats })
+}
+
+fn formats(parts: &mut Parts<'_>) -> Result<Formats, Failure> {
+    let count = usize::from(parts.u16()?);
+    let binary = |format: &[u8]| match format {
+        [0, 0] => Ok(false),
+        [0, 1] => Ok(true),
+        _ => malformed("its format is neither text nor binary"),
+    };
+    Ok(Formats(parts.bytes(2 * count)?.chunks_exact(2).map(binary).collect::<Result<_, _>>()?))
 }
 
 /// A column of an answer.
@@ -322,23 +364,26 @@ impl Out {
         self.message(b'Z', |body| body.put_u8(status as u8));
     }
 
-    /// No parameters.
-    pub fn no_parameters(&mut self) {
-        self.message(b't', |body| body.put_u16(0));
+    /// The types of parameters.
+    pub fn parameters(&mut self, types: &[u32]) {
+        self.message(b't', |body| {
+            body.put_u16(types.len() as u16); // at most 65,535
+            types.iter().for_each(|of| body.put_u32(*of));
+        });
     }
 
-    /// The columns of an answer, all as text.
-    pub fn fields(&mut self, fields: &[Field]) {
+    /// The columns of an answer.
+    pub fn fields(&mut self, fields: &[Field], formats: &Formats) {
         self.message(b'T', |body| {
             body.put_u16(fields.len() as u16); // at most 1,664
-            for field in fields {
+            for (at, field) in fields.iter().enumerate() {
                 put_text(body, &field.name);
                 body.put_u32(0);
                 body.put_i16(0);
                 body.put_u32(field.of);
                 body.put_i16(type_bytes(field.of));
                 body.put_i32(field.typmod);
-                body.put_i16(0);
+                body.put_u16(formats.is_binary(at).into());
             }
         });
     }
@@ -438,9 +483,11 @@ mod tests {
         assert_eq!(message(b'Q', b"SELECT 1").unwrap_err().sqlstate, "08P01");
         assert_eq!(message(b'Q', b"SELECT 1\0x\0").unwrap_err().sqlstate, "08P01");
         assert_eq!(message(b'Q', b"\xff\0").unwrap_err().sqlstate, "22021");
-        let bound = |binary| Message::Bind { portal: "p".into(), statement: "s".into(), parameters: 2, binary };
+        let (sent, formats) = (Formats(vec![true]), Formats(vec![false, true]));
+        let parameters = vec![None, Some(b"x".to_vec())];
+        let bound = Message::Bind { portal: "p".into(), statement: "s".into(), parameters, sent, formats };
         let body = b"p\0s\0\0\x01\0\x01\0\x02\xff\xff\xff\xff\0\0\0\x01x\0\x02\0\0\0\x01";
-        assert_eq!(message(b'B', body).unwrap(), bound(true));
+        assert_eq!(message(b'B', body).unwrap(), bound);
         for length in 0..body.len() {
             assert_eq!(message(b'B', &body[..length]).unwrap_err().sqlstate, "08P01", "{length}");
         }
