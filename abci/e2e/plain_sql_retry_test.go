@@ -17,7 +17,7 @@ import (
 
 const (
 	retrySessions = 8
-	retryUpdates  = 50
+	retryUpdates  = 15
 )
 
 // Statements that are alone in their transaction run again after a conflict. Sessions of two

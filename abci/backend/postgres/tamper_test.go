@@ -77,7 +77,7 @@ ALTER TABLE public.items ALTER body SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX items_name ON public.items (name);
 CREATE INDEX items_kind ON public.items (kind);
 CREATE INDEX items_amount ON public.items USING hash (amount);
-CREATE INDEX items_body ON public.items USING gin (to_tsvector('simple', body));
+CREATE INDEX items_body ON public.items USING gin (to_tsvector('simple', body)) WITH (fastupdate = off);
 CREATE POLICY mine ON public.items USING (amount > 0);
 INSERT INTO public.items SELECT i, 'n' || i, CASE WHEN i % 100 > 1 THEN 'b' ELSE 'a' END, i, CASE WHEN i <= 60 THEN repeat(i || ' ', 2000) END FROM generate_series(2, 1000) i;
 ANALYZE;

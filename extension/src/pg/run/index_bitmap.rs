@@ -58,9 +58,8 @@ impl Scans {
                 seen.rows += 1;
                 if seen.rows == next {
                     let answer = self.memory.enter(|| self.answer(&operators, slot, estate));
-                    let rows = answer.map_or(0, |answer| answer.rows);
                     seen.not_by_value += u64::from(answer.is_some_and(|answer| !answer.finds));
-                    next = after(seen.rows, always + rows);
+                    next = after(seen.rows, answer.map_or(0, |answer| always + answer.rows));
                 }
                 pace();
             });
