@@ -205,9 +205,9 @@ type Backend interface {
 	// beside its transactions is another organisation's word, which is not closed, and kept only
 	// when all of it is as certified. Errors as Restore.
 	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
-	// Adopt is Execute of a certified block with another organisation's word in place of its
-	// transactions, which are not run: what it changed is applied as rows, in a transaction that
-	// stays open. It has the certified hash, or nothing is kept of it. ErrNoHelp: the word was not
+	// Adopt is Execute of a certified block, with another organisation's word in place of running
+	// its transactions: the changes told are applied as rows, in a transaction that stays open. The
+	// block has the certified hash, or nothing is kept of it. ErrNoHelp: the word was not
 	// had; ErrFalse: it is not as certified; ErrBeyondRepair: it is, and cannot be applied here.
 	// Transactions that failed have the SQLSTATE CH012, quarantined ones that which they have
 	// elsewhere.

@@ -71,7 +71,7 @@ func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
 	statements := map[string]string{ // to their SQLSTATE at the odd one
 		"UPDATE checking SET balance = balance - fee() WHERE custid = 2": "",
 		"DELETE FROM savings WHERE custid = fee() + 2":                   "",
-		"INSERT INTO accounts VALUES (fee() + 1000, ''new'')":            "",
+		"INSERT INTO accounts SELECT max(custid) + fee(), ''new'' FROM accounts":            "",
 		"UPDATE checking SET balance = 1 / (fee() - 1) WHERE custid = 3": "CH012",
 	}
 	calls := func() {

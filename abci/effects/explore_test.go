@@ -17,8 +17,8 @@ var (
 var shapes = []struct{ n, consent int }{{4, 3}, {3, 3}, {3, 2}, {2, 2}, {4, 4}, {1, 1}, {4, 2}}
 
 // TestWalksKeepTheInvariants makes random moves with faults, then lets the faults end and wants
-// every block certified and committed everywhere, with the tampered databases repaired, and by a
-// database that executes every block otherwise as well (E1 to E6, E8).
+// every block certified and committed everywhere, with the tampered databases repaired (E1 to E6).
+// A database that executes every block otherwise commits them too (E8).
 func TestWalksKeepTheInvariants(t *testing.T) {
 	seed := *walkSeed
 	if seed == 0 {

@@ -22,7 +22,7 @@ type ladder struct {
 	// unadoptable: with sound tables, or as the last resort, the block could not be adopted, and
 	// nothing was put right since.
 	unadoptable bool
-	sinceMS    int64
+	sinceMS     int64
 }
 
 type step uint8
@@ -63,9 +63,8 @@ func (l *ladder) deviates(found wire.Hash, repairsMax int) (Incident, bool) {
 	return RecoveryEscalates, true
 }
 
-// adopts takes the step Adopt, where it is its turn: the block came out otherwise again although
-// the tables are as certified, or no repair is left. sound says so of the tables beside what the
-// ladder knows.
+// adopts takes the step Adopt, where it is its turn: the tables are as certified, or no repair is
+// left. With sound they are, beside what the ladder knows.
 func (l *ladder) adopts(repairsMax int, sound bool) bool {
 	if l.step == untried || l.unadoptable || !sound && !l.sound && !l.exhausted(repairsMax) {
 		return false

@@ -305,8 +305,8 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 	return Repaired{Rows: rows}
 }
 
-// adopt takes a certified block from another organisation that holds it. What tampering left behind
-// shows in the running states.
+// adopt takes a certified block from another organisation that holds it. Damage by
+// tampering shows in the running states.
 func (w *world) adopt(n *modelNode, op Adopt, f Failure) Event {
 	e := Adopted{Key: op.Block.Key(), Failure: f}
 	at, k := n.db.position(), op.Block.Number

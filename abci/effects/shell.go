@@ -71,7 +71,7 @@ type Options struct {
 
 // Status is what a node shows of its effect consensus.
 type Status struct {
-	State         string // as StatusResponse.state in spec/proto/node.proto
+	State string // as StatusResponse.state in spec/proto/node.proto
 	// Reason is of an exclusion, what recovery is about to do, why this machine fails, which block
 	// was adopted or who told what is false since the start.
 	Reason        string

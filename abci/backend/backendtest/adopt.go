@@ -10,7 +10,8 @@ import (
 )
 
 // testAdopt takes block 3 from a database that executed it: it has the same hash and the same
-// outcomes, and what follows it comes out the same. Whatever is told falsely leaves no trace (R15).
+// outcomes, and what follows it comes out the same. A false
+// word leaves no trace (R15).
 func testAdopt(r *run) {
 	r.commit(1)
 	at := r.commit(2)

@@ -60,8 +60,8 @@ func (b *Backend) adopt(ctx context.Context, from backend.Past, block *wire.Orde
 	return a.execution(&plain)
 }
 
-// notAdopted sorts an error of applying a block. What keeps an honest organisation's rows from
-// being applied is a matter of this database, such as a constraint that answers otherwise here.
+// notAdopted sorts an error of applying a block. An honest organisation's rows may be refused by
+// a matter of this database, such as a constraint that answers otherwise here.
 func notAdopted(err error) error {
 	var refused *pgconn.PgError
 	switch {

@@ -461,9 +461,9 @@ impl LedgerTable {
         );
         let here = match keys {
             Some(keys) => self.key_in("t", keys),
-            None => format!(
-                "chainify_ledger.encoded_key({id}, t.*) IN (SELECT k FROM ({last}) last)"
-            ),
+            None => {
+                format!("chainify_ledger.encoded_key({id}, t.*) IN (SELECT k FROM ({last}) last)")
+            }
         };
         let after = format!("SELECT k, v FROM ({last}) last WHERE op <> 'D'");
         AroundBlock {

@@ -2,9 +2,9 @@
 //! as certified, is taken from another organisation. The block's changes are applied as rows, in
 //! place of its transactions.
 //!
-//! Invariant R15: a block is adopted only when its header hashes to the certified LedgerBlockHash,
-//! its transactions and history are those of that header (R7), and the running states with its
-//! changes give that header's state root; else everything is undone.
+//! Invariant R15: a block is adopted only when its header hashes to the certified LedgerBlockHash
+//! and its transactions and history are those of that header (R7). The running states with its
+//! changes have to give that header's state root. Else everything is undone.
 
 use chainify_codec::Hash;
 use chainify_ledger::messages::Kind;
@@ -32,7 +32,7 @@ use crate::recovery::take_over_block::{first_fault, put_history};
 use crate::transaction::planned;
 use crate::transaction::request::{is_quarantined, Request};
 
-/// What was told is not as certified, whatever is the matter here.
+/// The word of the other organisation is not as certified, whatever is the matter here.
 fn told_falsely(number: i64, why: impl std::fmt::Display) -> PgError {
     let message = format!("what was told of block {number} is not what was agreed");
     PgError::new(b"22023", message).detail(format!("{why}."))
@@ -102,7 +102,7 @@ fn told_header(request: &Request, certified: &[u8], header: &[u8]) -> Result<Led
     Ok(header)
 }
 
-/// What became of the transactions elsewhere. A DEPLOY transaction that succeeded changed
+/// The transactions' outcomes elsewhere. A DEPLOY transaction that succeeded changed
 /// definitions, which no row tells.
 fn outcomes(request: &Request, header: &LedgerBlock) -> Result<Vec<Outcome>, PgError> {
     let outcome = |at: usize| {

@@ -340,7 +340,7 @@ fn restore_block(call: &mut Call) -> Answer {
     call.void()
 }
 
-/// What is not as the header of a block says, as it is kept now: its transactions or its history.
+/// The first fault of a block as it is kept now: transactions or history unlike its header's.
 pub fn first_fault(client: &SpiClient<'_>, number: i64, tables: &[History]) -> Option<String> {
     let mut first = None;
     let mut report = |_, finding: Finding| {
