@@ -69,10 +69,10 @@ func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
 		must(t, o.Exec(ctx, "postgres", "CREATE FUNCTION fee() RETURNS int LANGUAGE sql IMMUTABLE AS '"+definition+"'"))
 	}
 	statements := map[string]string{ // to their SQLSTATE at the odd one
-		"UPDATE checking SET balance = balance - fee() WHERE custid = 2": "",
-		"DELETE FROM savings WHERE custid = fee() + 2":                   "",
-		"INSERT INTO accounts SELECT max(custid) + fee(), ''new'' FROM accounts":            "",
-		"UPDATE checking SET balance = 1 / (fee() - 1) WHERE custid = 3": "CH012",
+		"UPDATE checking SET balance = balance - fee() WHERE custid = 2":         "",
+		"DELETE FROM savings WHERE custid = fee() + 2":                           "",
+		"INSERT INTO accounts SELECT max(custid) + fee(), ''new'' FROM accounts": "",
+		"UPDATE checking SET balance = 1 / (fee() - 1) WHERE custid = 3":         "CH012",
 	}
 	calls := func() {
 		conn, err := good.Cluster.Connect(ctx, database, "bank")
