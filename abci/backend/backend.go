@@ -59,15 +59,16 @@ const (
 	Replay                  // execute blocks again from the newest checkpoint that holds
 	Rebase                  // take the tables as base of new checkpoints, when they are as certified
 	State                   // take the rows that differ from another organisation: Restore, not Repair
+	Adopt                   // take the next block's effects from another organisation: Adopt, not Repair
 	Full                    // go back to before block 1, and execute all blocks again: Repair does the former
 	stepsEnd
 )
 
 // Steps are all of them, in this order.
-func Steps() []Step { return []Step{Definitions, Reindex, Rows, Replay, Rebase, State, Full} }
+func Steps() []Step { return []Step{Definitions, Reindex, Rows, Replay, Rebase, State, Adopt, Full} }
 
 func (s Step) String() string {
-	return [...]string{"definitions", "reindex", "rows", "replay", "rebase", "state", "full"}[s]
+	return [...]string{"definitions", "reindex", "rows", "replay", "rebase", "state", "adopt", "full"}[s]
 }
 
 // InPart: the step puts one kind of thing right and says nothing of the others. When it finds
@@ -204,6 +205,13 @@ type Backend interface {
 	// beside its transactions is another organisation's word, which is not closed, and kept only
 	// when all of it is as certified. Errors as Restore.
 	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
+	// Adopt is Execute of a certified block, with another organisation's word in place of running
+	// its transactions: the changes told are applied as rows, in a transaction that stays open. The
+	// block has the certified hash, or nothing is kept of it. ErrNoHelp: the word was not
+	// had; ErrFalse: it is not as certified; ErrBeyondRepair: it is, and cannot be applied here.
+	// Transactions that failed have the SQLSTATE CH012, quarantined ones that which they have
+	// elsewhere.
+	Adopt(ctx context.Context, from Past, b *wire.OrderedBlock, previous, certified wire.Hash) (Execution, error)
 	// RecordDeviation completes the record of a deviation that was cured.
 	RecordDeviation(ctx context.Context, number uint64, expected, found wire.Hash, curedBy string, took time.Duration) error
 	// Outcomes looks transactions up among the committed blocks, in one query: those that are

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -50,6 +51,73 @@ func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 		}
 	}
 	checkSameTransactions(ctx, t, net)
+}
+
+// One of four organisations defines a function in another way. It adopts each block that calls the
+// function, goes on voting on all others, and is not excluded, over a restart too.
+func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	good, odd := net.Organisations[0], net.Organisations[3]
+	for _, o := range net.Organisations {
+		definition := "SELECT 1"
+		if o == odd {
+			definition = "SELECT 2"
+		}
+		must(t, o.Exec(ctx, "postgres", "CREATE FUNCTION fee() RETURNS int LANGUAGE sql IMMUTABLE AS '"+definition+"'"))
+	}
+	statements := map[string]string{ // to their SQLSTATE at the odd one
+		"UPDATE checking SET balance = balance - fee() WHERE custid = 2":         "",
+		"DELETE FROM savings WHERE custid = fee() + 2":                           "",
+		"INSERT INTO accounts SELECT max(custid) + fee(), ''new'' FROM accounts": "",
+		"UPDATE checking SET balance = 1 / (fee() - 1) WHERE custid = 3":         "CH012",
+	}
+	calls := func() {
+		conn, err := good.Cluster.Connect(ctx, database, "bank")
+		must(t, err)
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		for sql, want := range statements {
+			var succeeded bool
+			must(t, conn.QueryRow(ctx, "SELECT outcome FROM chainify.execute('"+sql+"')").Scan(&succeeded))
+			if succeeded != (want == "") {
+				t.Errorf("%s: outcome %t", sql, succeeded)
+			}
+		}
+	}
+	calls()
+	deposits(ctx, t, odd, 2)
+	caughtUp(ctx, t, net, odd)
+	cured(ctx, t, odd, "adopt")
+	out, err := odd.Run(ctx, "status")
+	if err != nil || !strings.Contains(out, "executes transactions otherwise") {
+		t.Errorf("chainify status says %s (%v)", out, err)
+	}
+	must(t, odd.StopNode())
+	must(t, odd.StartNode())
+	must(t, odd.WaitServing(ctx, readyLimit))
+	var adopted int
+	must(t, odd.Scan(ctx, "SELECT count(*) FROM chainify.deviations WHERE cured_by = 'adopt'", &adopted))
+	if adopted != len(statements) {
+		t.Errorf("%d blocks were adopted, want %d", adopted, len(statements))
+	}
+	calls()
+	deposits(ctx, t, good, 1)
+	caughtUp(ctx, t, net, odd)
+	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
+	must(t, err)
+	checkVerified(ctx, t, odd)
+	var states *string
+	must(t, odd.Scan(ctx, "SELECT string_agg(DISTINCT sqlstate, ' ') FROM chainify.transactions WHERE NOT outcome", &states))
+	if pointed(states) != "CH012" {
+		t.Errorf("transactions failed with %s", pointed(states))
+	}
+	state, err := odd.State(ctx)
+	must(t, err)
+	if state != "serving" {
+		t.Errorf("it is %s", state)
+	}
 }
 
 func pointed(s *string) string {

@@ -93,6 +93,30 @@ func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 	})
 }
 
+// adopt takes a block's effects from another organisation, and leaves them open.
+func (s *Shell) adopt(ctx context.Context, a Adopt) (x backend.Execution, err error) {
+	if s.opt.Others == nil {
+		return x, &backend.Obstacle{Why: "no other organisation can be asked", Err: errors.New("adopt")}
+	}
+	err = ask(ctx, s, inquiry{past: true, adopts: true}, a.Block.Number, a.Certified, s.opt.Others.ReadPast, func(ctx context.Context, organisation string, from backend.Past) error {
+		err := limited(ctx, adoptEach, func(ctx context.Context) (err error) {
+			x, err = s.opt.Backend.Adopt(ctx, from, a.Block, a.Previous, a.Certified)
+			return err
+		})
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+		}
+		if err == nil && x.Hash != a.Certified {
+			err = fmt.Errorf("%w: the block adopted has the hash %x", backend.ErrFalse, x.Hash[:8])
+		}
+		if err == nil {
+			s.log.Warn("took the effects of a block from another organisation", "block", a.Block.Number, "organisation", organisation)
+		}
+		return err
+	})
+	return x, err
+}
+
 // lies names an organisation that told what is false.
 func (s *Shell) lies(organisation string, block uint64, err error) {
 	s.log.Error("another organisation told what is false", "organisation", organisation, "block", block, "error", err)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -74,6 +75,7 @@ type opened struct {
 	key     wire.Key
 	hash    wire.Hash
 	sinceMS int64
+	adopted bool // the effects are another organisation's word, shown to be as certified
 }
 
 // Core is the decision about one organisation's database.
@@ -84,7 +86,8 @@ type opened struct {
 // for a decided block. Invariant E3: of an organisation's votes for one execution the first counts.
 // Invariant E4: at most one operation is under way. Invariant E5: this organisation votes once for
 // one execution, whatever later executions give, also after a restart (Started.Voted); in the
-// rounds after it committed a block it votes what it committed. Invariant E6: clients are answered
+// rounds after it committed a block it votes what it committed. Invariant E8: it votes only for
+// what it computed, and so for no block that it adopted. Invariant E6: clients are answered
 // after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
@@ -126,8 +129,10 @@ type Core struct {
 	// pauses follow operations that failed.
 	pauses
 
-	ladder ladder
-	stall  stall
+	ladder   ladder
+	adopts   bool // step Adopt may be taken
+	adoption adoption
+	stall    stall
 	// shelved is the execution that is rolled back until consent about it is known.
 	shelved    wire.Key
 	records    []RecordDeviation
@@ -151,8 +156,14 @@ func NewCore(cfg Config) (*Core, error) {
 	if len(cfg.Steps) == 0 {
 		cfg.Steps = backend.Steps()
 	}
+	adopts := slices.Contains(cfg.Steps, backend.Adopt)
+	cfg.Steps = keep(cfg.Steps, func(s backend.Step) bool { return s != backend.Adopt })
+	if len(cfg.Steps) == 0 {
+		return nil, errors.New("configure effect consensus: no step of recovery but adopt")
+	}
 	return &Core{
 		cfg:    cfg,
+		adopts: adopts,
 		blocks: map[uint64]*wire.OrderedBlock{},
 		certs:  map[uint64]*wire.Certificate{},
 		votes:  map[string]wire.FirstVotes[wire.EffectVote]{},
@@ -230,6 +241,8 @@ func (c *Core) take(e Event) {
 		if c.went(e.Failure) {
 			c.records = c.records[1:]
 		}
+	case Adopted:
+		c.adopted(e)
 	case BlockRestored:
 		c.blockRestored(e)
 	case DatabaseAt:
@@ -296,7 +309,7 @@ func (c *Core) rejoin() {
 	}
 	c.report(Report{What: OperatorRejoins, Number: c.position.Number + 1, Reason: c.excluded})
 	c.excluded, c.announced, c.rejoins = "", "", rejoinAttempts
-	c.pauses, c.finding = pauses{}, finding{}
+	c.pauses, c.finding, c.adoption = pauses{}, finding{}, adoption{number: c.adoption.number}
 	c.restartRecovery()
 }
 

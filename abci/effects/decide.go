@@ -123,9 +123,18 @@ func (c *Core) deviate(b *wire.OrderedBlock, found wire.Hash) {
 
 // deviateFrom takes the next rung of the ladder.
 func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
-	what, more := c.ladderOf(b.Number).deviates(found, c.cfg.RepairsMax)
+	l := c.ladderOf(b.Number)
+	if c.adopts && l.adopts(c.cfg.RepairsMax, c.adoption.sound(c.nowMS)) {
+		c.report(Report{What: AdoptsBlock, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
+		return
+	}
+	what, more := l.deviates(found, c.cfg.RepairsMax)
 	if !more {
-		c.exclude(b.Number, expected, found, "the certified state and the certified block give other effects here")
+		reason := "the certified state and the certified block give other effects here"
+		if l.unadoptable {
+			reason += ", and the block cannot be adopted: " + l.why
+		}
+		c.exclude(b.Number, expected, found, reason)
 		return
 	}
 	c.report(Report{What: what, Number: b.Number, Round: b.Round, Expected: expected, Found: found})
@@ -170,6 +179,9 @@ func (c *Core) advance() Action {
 			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
+	}
+	if l.step == adopting {
+		return c.adopt(b)
 	}
 	if c.stall.waits(n, c.nowMS) {
 		return nil

@@ -108,6 +108,10 @@ func (c *Core) isCommitted(o *opened) {
 	c.unsure = nil
 	c.out = append(c.out, Answer{Block: o.block})
 	c.report(Report{What: BlockCommitted, Number: n, Round: o.key.Round, Found: o.hash})
+	if o.adopted {
+		c.adoption.adopted(n, c.ladder.sound, c.nowMS)
+		c.report(Report{What: BlockAdopted, Number: n, Round: o.key.Round, Expected: o.hash, Found: c.ladder.found})
+	}
 	if r, deviated := c.ladder.cure(n, o.hash, c.nowMS); deviated {
 		c.records = append(c.records, r)
 		c.deviations++
@@ -346,7 +350,9 @@ func (c *Core) databaseAt(e DatabaseAt) {
 	}
 	before := c.position
 	c.position, c.known, c.lookedMS = e.Position, true, c.nowMS
-	if !e.Position.Deviates {
+	if e.Position.Deviates {
+		c.adoption.soundUntilMS = 0
+	} else {
 		c.finding = finding{}
 	}
 	if before.Number != e.Position.Number || before.Hash != e.Position.Hash {

@@ -74,6 +74,14 @@ type (
 	CertificateStored struct{ Failure Failure }
 	// DeviationRecorded ends RecordDeviation.
 	DeviationRecorded struct{ Failure Failure }
+	// Adopted ends Adopt. After anything but Fine nothing is open; Why is what the database says of
+	// BeyondRepair.
+	Adopted struct {
+		Key     wire.Key
+		Hash    wire.Hash
+		Failure Failure
+		Why     string
+	}
 	// BlockRestored ends RestoreBlock.
 	BlockRestored struct{ Failure Failure }
 	// DatabaseAt ends ReadPosition.
@@ -103,6 +111,7 @@ func (RolledBack) event()        {}
 func (Repaired) event()          {}
 func (CertificateStored) event() {}
 func (DeviationRecorded) event() {}
+func (Adopted) event()           {}
 func (BlockRestored) event()     {}
 func (DatabaseAt) event()        {}
 func (Fetched) event()           {}
@@ -156,6 +165,12 @@ type (
 		Deviating uint64
 		Found     wire.Hash
 	}
+	// Adopt takes a certified block's effects from another organisation, in a transaction that
+	// stays open: executed here, the block has others. Ends with Adopted.
+	Adopt struct {
+		Block               *wire.OrderedBlock
+		Previous, Certified wire.Hash
+	}
 	// StoreCertificate keeps a certificate beside its block. Ends with CertificateStored.
 	StoreCertificate struct{ Certificate wire.Certificate }
 	// RecordDeviation keeps what cured a deviation. Ends with DeviationRecorded.
@@ -197,6 +212,7 @@ func (Execute) action()          {}
 func (Commit) action()           {}
 func (Rollback) action()         {}
 func (Repair) action()           {}
+func (Adopt) action()            {}
 func (StoreCertificate) action() {}
 func (RecordDeviation) action()  {}
 func (RestoreBlock) action()     {}
@@ -216,6 +232,9 @@ const (
 	RowsRepaired      Incident = "tables repaired"
 	NobodyHelps       Incident = "no other organisation tells the rows of that block; asking again"
 	CannotCure        Incident = "what the scrubber found cannot be repaired; going on"
+	AdoptsBlock       Incident = "the block has other effects here, though the tables are as certified; taking them from another organisation"
+	NobodyTellsBlock  Incident = "no other organisation tells the effects of that block; asking again"
+	BlockAdopted      Incident = "block adopted: this database executes it otherwise than the others"
 	BlockTakenOver    Incident = "block taken over from another organisation"
 	NobodyTells       Incident = "no other organisation tells a block that is not kept as agreed; asking again"
 	Recovered         Incident = "deviation cured"

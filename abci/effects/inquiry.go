@@ -53,7 +53,9 @@ func (t *turns) wasNoHelp(node string) {
 type inquiry struct {
 	// past: a block as it is kept is asked for, not rows. All of it follows from the certified
 	// hash, so that what does not fit is false.
-	past    bool
+	past bool
+	// adopts: such a block is about to be applied here, and what is as certified may not be of use.
+	adopts  bool
 	helped  bool
 	useless []string // organisations whose word may be at fault, or something here
 }
@@ -74,6 +76,8 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 	case err == nil:
 		q.helped = true
 		return enough
+	case q.adopts && errors.Is(err, backend.ErrBeyondRepair):
+		return broken
 	case errors.Is(err, backend.ErrFalse), q.past && errors.Is(err, backend.ErrBeyondRepair):
 		return lied
 	case errors.Is(err, backend.ErrBeyondRepair):

@@ -6,7 +6,7 @@ import (
 )
 
 // ladder is how far recovery has come for one block: retry, then repair by each of the steps, then
-// excluded.
+// adopt, then excluded.
 type ladder struct {
 	climb
 	number     uint64
@@ -17,7 +17,12 @@ type ladder struct {
 	rows       int          // put right by repair
 	helped     backend.Step // the last that put some right
 	repairs    int
-	sinceMS    int64
+	// sound: a step has shown all tables to be as certified before the block.
+	sound bool
+	// unadoptable: with sound tables, or as the last resort, the block could not be adopted, and
+	// nothing was put right since.
+	unadoptable bool
+	sinceMS     int64
 }
 
 type step uint8
@@ -26,6 +31,7 @@ const (
 	untried  step = iota // the block's first execution counts
 	retried              // the next execution is a retry
 	repaired             // the next execution follows a repair
+	adopting             // the block is not executed again, but taken from another organisation
 )
 
 // round begins a further effect round of the block. own is the vote of this organisation in the
@@ -39,9 +45,8 @@ func (l *ladder) round(own *ballot) {
 	}
 }
 
-// deviates follows an execution that came out otherwise than agreed. It climbs: retry, repair,
-// repair again; false: nothing is left to try. Before block 1 nothing is on the ledger, so nothing
-// can be repaired.
+// deviates follows an execution that came out otherwise than agreed, where adopts does not. It
+// climbs: retry, repair, repair again; false: nothing is left to try.
 func (l *ladder) deviates(found wire.Hash, repairsMax int) (Incident, bool) {
 	if l.step == untried {
 		l.step = retried
@@ -51,12 +56,32 @@ func (l *ladder) deviates(found wire.Hash, repairsMax int) (Incident, bool) {
 		l.deviated, l.found = true, found
 		return Deviation, true
 	}
-	if l.number == 1 || l.repairs == repairsMax {
+	if l.exhausted(repairsMax) {
 		return NodeExcluded, false
 	}
 	l.step, l.needRepair, l.by = repaired, true, 0 // what a step changed may let a cheaper one help
 	return RecoveryEscalates, true
 }
+
+// adopts takes the step Adopt, where it is its turn: the tables are as certified, or no repair is
+// left. With sound they are, beside what the ladder knows.
+func (l *ladder) adopts(repairsMax int, sound bool) bool {
+	if l.step == untried || l.unadoptable || !sound && !l.sound && !l.exhausted(repairsMax) {
+		return false
+	}
+	l.step = adopting
+	return true
+}
+
+// cannotAdopt follows a block that cannot be adopted, for this reason. Where the tables were only
+// believed to be sound, it is tried again after a repair.
+func (l *ladder) cannotAdopt(repairsMax int, why string) {
+	l.unadoptable = l.sound || l.exhausted(repairsMax)
+	l.failed(why)
+}
+
+// exhausted: no repair is left. Before block 1 nothing is on the ledger.
+func (l *ladder) exhausted(repairsMax int) bool { return l.number == 1 || l.repairs == repairsMax }
 
 // repaired follows a step that put rows right, or found all as certified: the block is executed
 // again.
@@ -65,6 +90,8 @@ func (l *ladder) repaired(by backend.Step, rows int) {
 		l.helped = by
 	}
 	l.needRepair = false
+	l.sound = l.sound || !by.InPart()
+	l.unadoptable = l.unadoptable && rows == 0
 	l.rows += rows
 	l.repairs++
 }
@@ -80,7 +107,10 @@ func (l *ladder) cure(number uint64, hash wire.Hash, nowMS int64) (RecordDeviati
 		return RecordDeviation{}, false
 	}
 	r := RecordDeviation{Number: number, Expected: hash, Found: l.found, CuredBy: "retry", TookMS: nowMS - l.sinceMS}
-	if l.rows > 0 {
+	switch {
+	case l.step == adopting:
+		r.CuredBy = curedBy[backend.Adopt]
+	case l.rows > 0:
 		r.CuredBy = curedBy[l.helped]
 	}
 	return r, true
@@ -88,5 +118,5 @@ func (l *ladder) cure(number uint64, hash wire.Hash, nowMS int64) (RecordDeviati
 
 // curedBy names what cured a deviation, in chainify.deviations.
 var curedBy = map[backend.Step]string{
-	backend.Definitions: "definitions", backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Full: "full",
+	backend.Definitions: "definitions", backend.Reindex: "reindex", backend.Rows: "repair", backend.Replay: "replay", backend.Rebase: "rebase", backend.State: "state", backend.Adopt: "adopt", backend.Full: "full",
 }

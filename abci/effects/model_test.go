@@ -58,6 +58,8 @@ type modelNode struct {
 	op   Action
 	// voted is every vote this organisation gave, to see that none changes, also over a crash (E5).
 	voted map[wire.Key]wire.EffectVote
+	// computed are the hashes that executing each block gave: it votes for no other (E8).
+	computed map[uint64][]wire.Hash
 	// owed are the blocks whose COMMIT this core asked for and whose clients wait (E6).
 	owed map[uint64]bool
 }
@@ -69,6 +71,7 @@ type modelDB struct {
 	tampered  string // what deviates, "" when nothing does
 	hopeless  bool   // checkpoint and history are tampered with as well
 	stuck     bool   // the next execution does not end
+	differs   bool   // executes every block otherwise, for good
 	anewUntil uint64 // blocks are executed again from the first until this one
 }
 
@@ -82,7 +85,7 @@ func newWorld(n, consent int, blocks uint64) *world {
 		w.orgs = append(w.orgs, string(rune('a'+i)))
 	}
 	for _, org := range w.orgs {
-		w.nodes = append(w.nodes, &modelNode{org: org})
+		w.nodes = append(w.nodes, &modelNode{org: org, computed: map[uint64][]wire.Hash{}})
 	}
 	for _, node := range w.nodes {
 		w.startNode(node)
@@ -195,6 +198,8 @@ func (w *world) finish(n *modelNode, fails, done bool) {
 		w.step(n, RolledBack{Failure: f})
 	case Repair:
 		w.step(n, w.repair(n, op, f))
+	case Adopt:
+		w.step(n, w.adopt(n, op, f))
 	case StoreCertificate:
 		w.storeCertificate(n, op, f)
 	case RecordDeviation:
@@ -228,7 +233,12 @@ func (w *world) execute(n *modelNode, op Execute, f Failure) {
 		w.step(n, Executed{Key: key, Failure: Stuck})
 		return
 	}
-	hash := effectsOf(op.Block, at.Hash, n.db.tampered)
+	apart := n.db.tampered
+	if n.db.differs && !op.Block.QuarantineAll {
+		apart += " differs"
+	}
+	hash := effectsOf(op.Block, at.Hash, apart)
+	n.computed[key.Number] = append(n.computed[key.Number], hash)
 	n.db.open = &opened{key: key, hash: hash}
 	w.step(n, Executed{Key: key, Hash: hash})
 	w.record(n, key)
@@ -285,7 +295,7 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 	case n.db.hopeless && op.Step == backend.State:
 		return Repaired{Failure: NoHelp} // a further time, too, until attempts run out
 	case op.Step == backend.Full && n.db.anewUntil == 0:
-		n.db = modelDB{anewUntil: op.Deviating, stuck: n.db.stuck}
+		n.db = modelDB{anewUntil: op.Deviating, stuck: n.db.stuck, differs: n.db.differs}
 		return Repaired{}
 	case n.db.hopeless:
 		return Repaired{Failure: BeyondRepair}
@@ -293,6 +303,32 @@ func (w *world) repair(n *modelNode, op Repair, f Failure) Event {
 	rows := len(n.db.tampered)
 	n.db.tampered = ""
 	return Repaired{Rows: rows}
+}
+
+// adopt takes a certified block from another organisation that holds it. Damage by
+// tampering shows in the running states.
+func (w *world) adopt(n *modelNode, op Adopt, f Failure) Event {
+	e := Adopted{Key: op.Block.Key(), Failure: f}
+	at, k := n.db.position(), op.Block.Number
+	held := func(other *modelNode) bool {
+		return other != n && uint64(len(other.db.hashes)) >= k && other.db.hashes[k-1] == op.Certified
+	}
+	_, cert := w.stored(n, k)
+	switch {
+	case f != Fine:
+	case cert == nil || cert.Hash != op.Certified:
+		w.fail("E8: %s adopts block %d, whose certificate its store does not hold", n.org, k)
+	case k != at.Number+1 || op.Previous != at.Hash:
+		e.Failure = OutOfTurn
+	case !slices.ContainsFunc(w.nodes, held):
+		e.Failure = NoHelp
+	case n.db.tampered != "":
+		e.Failure, e.Why = BeyondRepair, "tampered with"
+	default:
+		e.Hash = op.Certified
+		n.db.open = &opened{key: e.Key, hash: e.Hash}
+	}
+	return e
 }
 
 func (w *world) storeCertificate(n *modelNode, op StoreCertificate, f Failure) {
@@ -325,6 +361,9 @@ func (w *world) record(n *modelNode, k wire.Key) *wire.EffectVote {
 		w.fail("E5: %s votes twice for %v", n.org, k)
 	}
 	n.voted[k] = *v
+	if _, stuck := v.StuckAt(); !stuck && !slices.ContainsFunc(n.computed[k.Number], func(h wire.Hash) bool { return v.IsFor(n.org, h) }) {
+		w.fail("E8: %s votes for what it did not compute of block %d", n.org, k.Number)
+	}
 	if w.given[k] == nil {
 		w.given[k] = map[string][]wire.EffectVote{}
 	}

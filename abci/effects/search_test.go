@@ -121,7 +121,7 @@ func (w *world) fingerprint() string {
 		if c.open != nil {
 			fmt.Fprint(&s, c.open.key, c.open.hash, c.nowMS-c.open.sinceMS > 5_000)
 		}
-		fmt.Fprint(&s, c.ladder.number, c.ladder.step, c.ladder.needRepair, c.ladder.deviated, slices.Sorted(maps.Keys(c.blocks)), slices.Sorted(maps.Keys(c.certs)))
+		fmt.Fprint(&s, c.ladder.number, c.ladder.step, c.ladder.needRepair, c.ladder.deviated, c.ladder.sound, c.ladder.unadoptable, slices.Sorted(maps.Keys(c.blocks)), slices.Sorted(maps.Keys(c.certs)))
 		for _, org := range w.orgs {
 			fmt.Fprint(&s, len(c.votes[org]))
 		}

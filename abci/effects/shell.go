@@ -71,8 +71,10 @@ type Options struct {
 
 // Status is what a node shows of its effect consensus.
 type Status struct {
-	State         string // as StatusResponse.state in spec/proto/node.proto
-	Reason        string // of an exclusion, what recovery is about to do, why this machine fails, or who told what is false since the start
+	State string // as StatusResponse.state in spec/proto/node.proto
+	// Reason is of an exclusion, what recovery is about to do, why this machine fails, which block
+	// was adopted or who told what is false since the start.
+	Reason        string
 	LastOrdered   uint64
 	LastCertified uint64
 	LastCommitted uint64
@@ -119,7 +121,8 @@ type item struct {
 	event    Event
 	ask      *question
 	refused  []wire.TxResult
-	executed *backend.Execution
+	executed *backend.Execution // of the execution with this key
+	key      wire.Key
 	gaveUp   chan<- bool // holds one: whether the vote of a GiveUp was cast
 }
 
@@ -274,6 +277,9 @@ func (s *Shell) Status() Status {
 	if reason == "" && c.stall.at(c.position.Number+1) {
 		reason = c.stall.why
 	}
+	if reason == "" {
+		reason = c.adoption.reason()
+	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}
@@ -347,7 +353,7 @@ func (s *Shell) nowMS() int64 { return time.Since(s.start).Milliseconds() + 1 }
 
 func (s *Shell) handle(ctx context.Context, it item) {
 	if it.executed != nil {
-		s.last, s.lastKey = *it.executed, it.event.(Executed).Key
+		s.last, s.lastKey = *it.executed, it.key
 	}
 	if len(it.refused) > 0 {
 		s.opt.Outcomes.Refused(it.refused)

@@ -103,7 +103,7 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 		v := own.vote
 		return &v, false
 	}
-	if k.Number == c.position.Number && k.Number > 0 {
+	if k.Number == c.position.Number && k.Number > 0 && k.Number != c.adoption.number {
 		v := c.effectsVote(k, c.position.Hash, "")
 		return &v, false
 	}
@@ -157,7 +157,7 @@ func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 // State names what this node does, as in StatusResponse.state of spec/proto/node.proto.
 func (c *Core) State() string {
 	_, executing := c.op.(Execute)
-	_, repairing := c.op.(Repair)
+	_, repairing := c.op.(Repair) // an Adopt is of a ladder that recovers
 	switch {
 	case c.cfg.OrderingOnly:
 		return "ordering_only"

@@ -192,6 +192,14 @@ func (p *transcript) ended(w []string) Event {
 		return Committed{p.failure(w[1])}
 	case "rolled-back":
 		return RolledBack{p.failure(w[1])}
+	case "adopted":
+		e := Adopted{Key: p.core.op.(Adopt).Block.Key()}
+		if w[1] == "failed" {
+			e.Failure, e.Why = p.failure(w[2]), strings.ReplaceAll(strings.TrimPrefix(w[3], "-"), "-", " ")
+		} else {
+			e.Hash = p.hash(w[1])
+		}
+		return e
 	case "repaired":
 		if w[1] == "failed" {
 			return Repaired{Failure: p.failure(w[2]), Why: strings.ReplaceAll(strings.TrimPrefix(w[3], "-"), "-", " ")}
@@ -242,6 +250,8 @@ func (p *transcript) action(a Action) string {
 			return fmt.Sprintf("execute %s after %s to be %s", p.key(a.Block.Key()), p.name(a.Previous), p.name(a.Certified))
 		}
 		return fmt.Sprintf("execute %s after %s", p.key(a.Block.Key()), p.name(a.Previous))
+	case Adopt:
+		return fmt.Sprintf("adopt %s after %s as %s", p.key(a.Block.Key()), p.name(a.Previous), p.name(a.Certified))
 	case Cancel:
 		return "cancel " + p.key(a.Key)
 	case Answer:

@@ -19,6 +19,8 @@ const (
 	repairLimit   = 6 * time.Hour // rewrites tables of any size
 	recordLimit   = 30 * time.Second
 	pastLimit     = time.Minute // a block may wait for it
+	adoptLimit    = 10 * time.Minute
+	adoptEach     = adoptLimit / 4 // of one organisation
 )
 
 // operation is an Action that the worker performs, one at a time (E4).
@@ -39,6 +41,7 @@ func (a Execute) title() (string, uint64)          { return "execute", a.Block.N
 func (a Commit) title() (string, uint64)           { return "commit", a.Number }
 func (a Rollback) title() (string, uint64)         { return "roll back", a.Number }
 func (a Repair) title() (string, uint64)           { return "repair", a.Number }
+func (a Adopt) title() (string, uint64)            { return "adopt", a.Block.Number }
 func (a StoreCertificate) title() (string, uint64) { return "store certificate", a.Certificate.Number }
 func (a RecordDeviation) title() (string, uint64)  { return "record deviation", a.Number }
 func (a RestoreBlock) title() (string, uint64)     { return "restore block", a.Number }
@@ -49,6 +52,7 @@ func (e Executed) failure() Failure          { return e.Failure }
 func (e Committed) failure() Failure         { return e.Failure }
 func (e RolledBack) failure() Failure        { return e.Failure }
 func (e Repaired) failure() Failure          { return e.Failure }
+func (e Adopted) failure() Failure           { return e.Failure }
 func (e CertificateStored) failure() Failure { return e.Failure }
 func (e DeviationRecorded) failure() Failure { return e.Failure }
 func (e BlockRestored) failure() Failure     { return e.Failure }
@@ -103,7 +107,7 @@ func (a Execute) perform(ctx context.Context, s *Shell) item {
 		if s.opt.Ran != nil {
 			s.opt.Ran(len(block.IDs), time.Since(began), x.Slow)
 		}
-		return item{event: e, executed: &x}
+		return item{event: e, executed: &x, key: e.Key}
 	case errors.As(err, &stuck):
 		e.Failure, e.StuckAt, e.Why = Stuck, stuck.Index, err.Error()
 	case ctx.Err() != nil:
@@ -123,6 +127,22 @@ func (a Commit) perform(ctx context.Context, s *Shell) item {
 func (a Rollback) perform(ctx context.Context, s *Shell) item {
 	err := limited(ctx, rollbackLimit, s.opt.Backend.Rollback)
 	return item{event: RolledBack{Failure: s.failure(a, err)}}
+}
+
+func (a Adopt) perform(ctx context.Context, s *Shell) item {
+	var x backend.Execution
+	err := limited(ctx, adoptLimit, func(ctx context.Context) (err error) {
+		x, err = s.adopt(ctx, a)
+		return err
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
+	}
+	e := Adopted{Key: a.Block.Key(), Hash: x.Hash, Failure: s.failure(a, err), Why: obstacleOf(err)}
+	if e.Failure != Fine {
+		return item{event: e}
+	}
+	return item{event: e, executed: &x, key: e.Key}
 }
 
 func (a StoreCertificate) perform(ctx context.Context, s *Shell) item {
@@ -190,11 +210,15 @@ func (a Repair) perform(ctx context.Context, s *Shell) item {
 		s.log.Warn("row differed from the certified state", "block", a.Number, "table", r.Table,
 			"key", string(r.Key), "expected", string(r.Expected), "found", string(r.Found))
 	}
-	e := Repaired{Rows: len(rows), Failure: s.failure(a, err)}
+	return item{event: Repaired{Rows: len(rows), Failure: s.failure(a, err), Why: obstacleOf(err)}}
+}
+
+// obstacleOf is what the database says of an ErrBeyondRepair.
+func obstacleOf(err error) string {
 	if obstacle := (*backend.Obstacle)(nil); errors.As(err, &obstacle) {
-		e.Why = obstacle.Why
+		return obstacle.Why
 	}
-	return item{event: e}
+	return ""
 }
 
 const deviationsLogged = 20

@@ -93,7 +93,7 @@ func (m *Metrics) nameAll(organisations []string) {
 		}
 		m.lies.WithLabelValues(o)
 	}
-	for _, i := range []effects.Incident{effects.Deviation, effects.Recovered, effects.NodeExcluded, effects.AnnouncesFull, effects.FullForbidden, effects.DatabaseLost, effects.TransactionStuck, effects.ConflictingVotes} {
+	for _, i := range []effects.Incident{effects.Deviation, effects.Recovered, effects.NodeExcluded, effects.BlockAdopted, effects.AnnouncesFull, effects.FullForbidden, effects.DatabaseLost, effects.TransactionStuck, effects.ConflictingVotes} {
 		m.incidents.WithLabelValues(string(i))
 	}
 	for _, o := range []string{"committed", "failed", "refused"} {

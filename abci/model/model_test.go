@@ -404,7 +404,7 @@ func (w *world) well() string {
 			continue
 		}
 		if n.core.State() == "excluded" {
-			if n.i != 0 || w.fault == none {
+			if n.i != 0 || w.fault == none || w.fault == differs { // what it executes otherwise it adopts
 				return fmt.Sprintf("%s is excluded", name(n.i))
 			}
 			continue

@@ -67,6 +67,8 @@ type node struct {
 	sent    map[wire.Key]int // bit j: its live vote reached organisation j, or was lost on the way
 	voted   map[wire.Key]wire.EffectVote
 	told    map[wire.Key]wire.EffectVote // of a liar: what stands on the chain
+	// computed are the hashes that its executions gave: it votes for no other (E8).
+	computed []wire.Hash
 }
 
 type database struct {
@@ -173,6 +175,8 @@ func (w *world) finish(n *node, fails, done bool) {
 			n.db.tampered = false
 		}
 		w.step(n, effects.Repaired{Failure: f})
+	case effects.Adopt:
+		w.adopt(n, op, f)
 	case effects.StoreCertificate:
 		k := op.Certificate.Number
 		if f == effects.Fine && (uint64(len(n.db.blocks)) < k || n.db.blocks[k-1] != op.Certificate.Hash) {
@@ -211,6 +215,33 @@ func (w *world) execute(n *node, op effects.Execute, f effects.Failure) {
 		if op.Block.Round > 0 {
 			e.Parts = op.Block.InQuestion().Hashes(apart)
 		}
+		n.db.open = &open{e.Key, e.Hash}
+		n.computed = append(slices.Clip(n.computed), e.Hash)
+	}
+	w.step(n, e)
+}
+
+// adopt takes a block's hash from another organisation that holds the block, once it is certified
+// (E8). It fails where the tables were tampered with.
+func (w *world) adopt(n *node, op effects.Adopt, f effects.Failure) {
+	e, at, k := effects.Adopted{Key: op.Block.Key(), Failure: f}, n.db.position(), int(op.Block.Number)
+	_, certificate := w.at(n).stored(op.Block.Number)
+	if certificate == nil || certificate.Hash != op.Certified {
+		w.fail("E8: %s adopts block %d, whose certificate its store does not hold", name(n.i), k)
+	}
+	isHeld := slices.ContainsFunc(w.nodes, func(other *node) bool {
+		return other != n && len(other.db.blocks) >= k && other.db.blocks[k-1] == op.Certified
+	})
+	switch {
+	case f != effects.Fine:
+	case op.Block.Number != at.Number+1 || op.Previous != at.Hash:
+		e.Failure = effects.OutOfTurn
+	case !isHeld:
+		e.Failure = effects.NoHelp
+	case n.db.tampered:
+		e.Failure = effects.BeyondRepair
+	default:
+		e.Hash = op.Certified
 		n.db.open = &open{e.Key, e.Hash}
 	}
 	w.step(n, e)
@@ -296,6 +327,9 @@ func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 		w.fail("E5: %s votes twice for %v", name(n.i), b.Key())
 	}
 	n.voted[b.Key()] = *v
+	if _, isStuck := v.StuckAt(); !isStuck && !slices.ContainsFunc(n.computed, func(hash wire.Hash) bool { return v.IsFor(name(n.i), hash) }) {
+		w.fail("E8: %s votes for what it did not compute of block %d", name(n.i), b.Number)
+	}
 	return v
 }
 

@@ -21,5 +21,18 @@ CREATE FUNCTION chainify_node.restore_block(number bigint, certified_hash bytea,
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
     SET statement_timeout = 0 SET lock_timeout = 0 SET jit = off;
 
-REVOKE ALL ON FUNCTION chainify_node.audit, chainify_node.block_parts, chainify_node.stage_changes, chainify_node.restore_block FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.audit, chainify_node.block_parts, chainify_node.stage_changes, chainify_node.restore_block TO chainify_node;
+-- The block after the last one, with the changes staged in place of its transactions (recovery/adopt.rs). Rows are found by index, whatever the
+-- planner knows of their tables.
+CREATE FUNCTION chainify_node.adopt_block(
+        number bigint, order_height bigint, block_time bigint, previous_hash bytea, transactions bytea,
+        quarantined integer[], quarantine_all boolean, certified_hash bytea, header bytea,
+        refused integer[] DEFAULT NULL, refused_sqlstates text[] DEFAULT NULL, refused_messages text[] DEFAULT NULL,
+        OUT hash bytea, OUT sealed bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[],
+        OUT transaction_effects bytea[])
+    AS 'MODULE_PATHNAME', 'chainify_adopt_block' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
+    SET statement_timeout = 0 SET lock_timeout = 0 SET jit = off SET enable_seqscan = off;
+
+REVOKE ALL ON FUNCTION chainify_node.adopt_block, chainify_node.audit, chainify_node.block_parts, chainify_node.stage_changes, chainify_node.restore_block FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.adopt_block, chainify_node.audit, chainify_node.block_parts, chainify_node.stage_changes, chainify_node.restore_block TO chainify_node;

@@ -58,6 +58,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 		{"what is beyond repair is said to be", testBeyondRepair},
 		{"what is beyond repair is taken from another database", testRestore},
 		{"a block that is not kept as agreed is taken from another database", testPast},
+		{"a block is adopted from another database, or nothing of it is kept", testAdopt},
 		{"two nodes do not share a database", testOwner},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -267,19 +267,31 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 	return b.commit(ctx)
 }
 
+var errNoTable = errors.New("a change of a table that is not on the ledger, or one too many")
+
 // take reads a part that another organisation told.
 func (k *kept) take(part []byte) error {
 	if k.header == nil {
 		k.header = append([]byte{}, part...)
 		return nil
 	}
+	c, err := k.changeOf(part)
+	if err != nil {
+		return err
+	}
+	k.changes = append(k.changes, c)
+	return nil
+}
+
+// changeOf reads the next change that another organisation told.
+func (k *kept) changeOf(part []byte) (change, error) {
 	told, err := canonical.DecodeTravelling(part)
 	if err != nil {
-		return beyond("change %d: %v", len(k.changes), err)
+		return change{}, beyond("change %d: %v", len(k.changes), err)
 	}
 	c := change{Change: told.Change, table: k.tables[told.Table]}
 	if c.table == nil || len(k.changes) == changesMax {
-		return beyond("change %d of table %q", len(k.changes), told.Table)
+		return change{}, fmt.Errorf("%w: %w", errNoTable, beyond("change %d of table %q", len(k.changes), told.Table))
 	}
 	columns, err := c.table.columnsOf(told.Cells, c.table.Columns)
 	if err == nil {
@@ -289,10 +301,9 @@ func (k *kept) take(part []byte) error {
 		c.Key, err = canonical.AppendRow(nil, c.table.keyOfRow(columns))
 	}
 	if err != nil {
-		return beyond("change %d: %v", len(k.changes), err)
+		return change{}, beyond("change %d: %v", len(k.changes), err)
 	}
-	k.changes = append(k.changes, c)
-	return nil
+	return c, nil
 }
 
 // replace writes the block, its transactions and its changes in place of those kept. Rows, SQLSTATE
@@ -326,6 +337,11 @@ func (r *run) replace(header *wire.Header) error {
 			return err
 		}
 	}
+	return r.writeTold()
+}
+
+// writeTold writes the block with its changes, which are in canonical order.
+func (r *run) writeTold() error {
 	if err := r.writeBlock(); err != nil {
 		return err
 	}

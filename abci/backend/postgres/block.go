@@ -256,10 +256,6 @@ func (b *Backend) ready(ctx context.Context) error {
 
 // run begins a transaction and executes the block in it: one round trip, two where it is judged.
 func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, certified []byte) (backend.Execution, error) {
-	quarantined := make([]int32, len(block.Quarantined))
-	for i, q := range block.Quarantined {
-		quarantined[i] = int32(q)
-	}
 	var refused refusals
 	together := &pgx.Batch{}
 	if judges(b.standing, block.Transactions) {
@@ -274,7 +270,7 @@ func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wi
 	together.Queue(
 		`SELECT hash, header, outcomes, rows, sqlstates, messages, transaction_effects
 		 FROM chainify_node.execute_block($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, quarantined, block.QuarantineAll, block.Round > 0,
+		int64(block.Number), block.Height, block.TimeMicro, previous[:], block.Transactions, indices(block.Quarantined), block.QuarantineAll, block.Round > 0,
 		certified, refused.indices, refused.sqlstates, refused.messages,
 	).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&a.hash, &a.header, &a.outcomes, &a.rows, &a.sqlstates, &a.messages, &a.effects)
@@ -285,7 +281,15 @@ func (b *Backend) run(ctx context.Context, block *wire.OrderedBlock, previous wi
 	return a.execution(block)
 }
 
-// answer is the row that execute_block returns.
+func indices(of []uint32) []int32 {
+	list := make([]int32, len(of))
+	for i, index := range of {
+		list[i] = int32(index)
+	}
+	return list
+}
+
+// answer is the row that execute_block and adopt_block return.
 type answer struct {
 	hash, header, outcomes []byte
 	rows                   []int64

@@ -220,7 +220,11 @@ func TestNoServerIsAnErrorInTime(t *testing.T) {
 			_, err := b.Repair(t.Context(), backend.Rows, 1, wire.Hash{}, 1, wire.Hash{})
 			return err
 		},
-		"restore":       func() error { _, err := b.Restore(t.Context(), nil, 1, wire.Hash{}, 1, wire.Hash{}); return err },
+		"restore": func() error { _, err := b.Restore(t.Context(), nil, 1, wire.Hash{}, 1, wire.Hash{}); return err },
+		"adopt": func() error {
+			_, err := b.Adopt(t.Context(), nil, standinBlock(1, 1), wire.Hash{}, wire.Hash{})
+			return err
+		},
 		"restore block": func() error { return b.RestoreBlock(t.Context(), nil, standinBlock(1, 1), wire.Hash{}) },
 	} {
 		if err := do(); !errors.Is(err, errNotConnected) {

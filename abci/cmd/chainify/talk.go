@@ -319,6 +319,10 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 	for _, w := range wrong {
 		fmt.Fprintf(&b, "  ! %s\n", w)
 	}
+	note := s.Reason
+	if strings.Contains(strings.Join(wrong, "\n"), note) {
+		note = ""
+	}
 	for _, line := range [][2]string{
 		{"state", s.State},
 		{"height", fmt.Sprint(s.Height)},
@@ -326,8 +330,11 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"consent", fmt.Sprintf("%d of %s", s.Consent, plural(s.Organisations, "organisation"))},
 		{"nodes connected", fmt.Sprint(s.Peers)},
 		{"version", s.Version},
+		{"note", note},
 	} {
-		fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
+		if line[1] != "" {
+			fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
+		}
 	}
 	return b.String()
 }

@@ -155,13 +155,18 @@ fn run_alone(request: &Request, at: usize, memory: &Context) -> Outcome {
 
 fn run_one(request: &Request, at: usize) -> Outcome {
     if is_quarantined(request, at) {
-        return Err(refusal(request, at).unwrap_or_else(|| PgError::new(
-            b"CH001",
-            "quarantined: organisations did not agree on its effects, or it did not end in the time of a block",
-        )));
+        return Err(quarantined(request, at));
     }
     show(request, at);
     run::run(request, at).unwrap_or_else(|error| raise_at(request, at, error))
+}
+
+/// The outcome of a transaction that the node said not to run.
+pub fn quarantined(request: &Request, at: usize) -> PgError {
+    refusal(request, at).unwrap_or_else(|| PgError::new(
+        b"CH001",
+        "quarantined: organisations did not agree on its effects, or it did not end in the time of a block",
+    ))
 }
 
 fn show(request: &Request, at: usize) {
@@ -386,7 +391,8 @@ fn close(open: Option<(Oid, BulkInsert)>) {
     }
 }
 
-fn write_transactions(request: &Request, positions: &[usize], outcomes: &[Outcome]) {
+/// Keeps the transactions of `request` at `positions`, with their outcomes.
+pub fn write_transactions(request: &Request, positions: &[usize], outcomes: &[Outcome]) {
     let table = relation_named("chainify_ledger", "transaction").unwrap_or_else(|| {
         PgError::new(
             b"42P01",

@@ -6,7 +6,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::connected;
 use crate::pg::run::executor_cache;
-use crate::recovery::repair_by_key;
+use crate::recovery::{adopt, repair_by_key};
 use crate::transaction::planned;
 use crate::transaction::request::Refused;
 use crate::transaction::request::Request;
@@ -15,6 +15,12 @@ crate::sql_function!(
     chainify_execute_block,
     pg_finfo_chainify_execute_block,
     execute_block
+);
+
+crate::sql_function!(
+    chainify_adopt_block,
+    pg_finfo_chainify_adopt_block,
+    adopt_block
 );
 
 crate::sql_function!(
@@ -32,23 +38,44 @@ fn kept_executions(call: &mut Call) -> Answer {
 fn execute_block(call: &mut Call) -> Answer {
     let transactions: Vec<u8> = call.required(4, "transactions");
     let certified: Option<Vec<u8>> = call.arg(8);
-    let asked = Asked {
-        number: call.required(0, "number"),
-        order_height: call.required(1, "order_height"),
-        block_time: call.required(2, "block_time"),
-        previous: call.required(3, "previous_hash"),
-        transactions: &transactions,
-        quarantined: call.arg(5).unwrap_or_default(),
-        quarantine_all: call.arg(6).unwrap_or_default(),
-        effect_hashes: call.arg(7).unwrap_or_default(),
-        refused: refused(call).or_raise(),
-    };
+    let effect_hashes = call.arg(7).unwrap_or_default();
+    let asked = asked(call, &transactions, effect_hashes);
     let by_key = |request: &Request, once: &dyn Fn() -> Executed| {
         repair_by_key::run(request, certified.as_deref()?, once)
     };
     let cure = certified.is_some().then_some(&by_key as _);
     let executed = session::with(Mode::Internal, || connected(|| execute(asked, cure)));
     answer(call, executed)
+}
+
+/// `chainify_node.adopt_block`; contract in spec/sql-api.md.
+fn adopt_block(call: &mut Call) -> Answer {
+    let transactions: Vec<u8> = call.required(4, "transactions");
+    let certified: Vec<u8> = call.required(7, "certified_hash");
+    let header: Vec<u8> = call.required(8, "header");
+    let asked = asked(call, &transactions, false);
+    let adopted = |request: &Request, _: &dyn Fn() -> Executed| {
+        Some(adopt::run(request, &certified, &header))
+    };
+    let executed = session::with(Mode::Internal, || {
+        connected(|| execute(asked, Some(&adopted)))
+    });
+    answer(call, executed)
+}
+
+/// The arguments that both functions have at the same places.
+fn asked<'a>(call: &Call, transactions: &'a [u8], effect_hashes: bool) -> Asked<'a> {
+    Asked {
+        number: call.required(0, "number"),
+        order_height: call.required(1, "order_height"),
+        block_time: call.required(2, "block_time"),
+        previous: call.required(3, "previous_hash"),
+        transactions,
+        quarantined: call.arg(5).unwrap_or_default(),
+        quarantine_all: call.arg(6).unwrap_or_default(),
+        effect_hashes,
+        refused: refused(call).or_raise(),
+    }
 }
 
 /// The transactions that the node refuses to run, with their outcomes; None: it has not judged.

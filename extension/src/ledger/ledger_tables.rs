@@ -49,6 +49,16 @@ pub struct Column {
     pub built_in: bool,
 }
 
+/// Queries for the rows of the keys that a block changed.
+pub struct AroundBlock {
+    /// Columns `k` and `v`, as the table has them.
+    pub before: String,
+    /// The same, as the block leaves them.
+    pub after: String,
+    /// Where these differ, as [`LedgerTable::differences`].
+    pub differences: String,
+}
+
 const TABLES: &str = "
     SELECT l.id, l.name, l.schema_hash, l.relation::int8, l.base_block, coalesce(s.row_count, -1), coalesce(s.lanes, ''),
         n.live, n.history, n.checkpoint, l.attached_at, l.attached_tx, l.checkpoint::int8, l.history::int8
@@ -432,19 +442,46 @@ impl LedgerTable {
     /// The same for the keys kept in a table with the key's columns, which are of PostgreSQL's own
     /// types.
     pub fn differences_of(&self, number: i64, keys: &str) -> String {
-        let key = self.columns.iter().filter(|column| column.key);
-        let key: Vec<_> = key.map(|column| column.quoted.as_str()).collect();
-        let which = |alias: &str| {
-            let of = |alias: &str| {
-                key.iter()
-                    .map(|column| format!("{alias}.{column}"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
-            format!("({}) IN (SELECT {} FROM {keys} w)", of(alias), of("w"))
-        };
+        let which = |alias: &str| self.key_in(alias, keys);
         let expected = self.expected_rows_of(number, &which);
         self.differences_between(&expected, self.live_name(), &which("t"))
+    }
+
+    /// The rows of the keys that block `number` changed, whose history is there. `keys` is a table
+    /// of these keys, of PostgreSQL's own types; without one the live table is read for them.
+    pub fn around_block(&self, number: i64, keys: Option<&str>) -> AroundBlock {
+        let (id, (block, tx)) = (self.id, self.since);
+        let last = format!(
+            "SELECT DISTINCT ON (k) k, op, v FROM (
+                SELECT chainify_ledger.encoded_key({id}, h.*) AS k, h._op AS op, h._serial AS s, {} AS v
+                FROM {} h WHERE h._block = {number} AND (h._block, h._tx) > ({block}, {tx})) changes
+            ORDER BY k, s DESC",
+            self.row_of("h", ""),
+            self.history.as_deref().unwrap_or_default(),
+        );
+        let here = match keys {
+            Some(keys) => self.key_in("t", keys),
+            None => {
+                format!("chainify_ledger.encoded_key({id}, t.*) IN (SELECT k FROM ({last}) last)")
+            }
+        };
+        let after = format!("SELECT k, v FROM ({last}) last WHERE op <> 'D'");
+        AroundBlock {
+            before: format!("{} WHERE {here}", self.live_rows()),
+            differences: self.differences_between(&after, self.live_name(), &here),
+            after,
+        }
+    }
+
+    /// A condition: the row of this alias has a key of table `keys`.
+    fn key_in(&self, alias: &str, keys: &str) -> String {
+        let key = self.columns.iter().filter(|column| column.key);
+        let key: Vec<_> = key.map(|column| column.quoted.as_str()).collect();
+        let of = |alias: &str| {
+            let columns = key.iter().map(|column| format!("{alias}.{column}"));
+            columns.collect::<Vec<_>>().join(", ")
+        };
+        format!("({}) IN (SELECT {} FROM {keys} w)", of(alias), of("w"))
     }
 
     /// The same between what the table holds now and rows of it kept in another table.

@@ -3,6 +3,7 @@
 //!
 //! Each step has a file of its own; `repair` chooses between them and stands above. Must not know
 //! who asks for a step: the node does.
+pub mod adopt;
 pub mod certified;
 pub mod checkpoint_repair;
 pub mod cured;

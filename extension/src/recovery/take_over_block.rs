@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use chainify_ledger::audit::Finding;
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::{block_buffer, cells, LedgerBlock, Transaction};
 use pgrx::pg_sys;
@@ -330,24 +331,23 @@ fn restore_block(call: &mut Call) -> Answer {
             put_header(&header);
             put_transactions(&header, &bodies).or_raise();
             put_history(client, number, &tables);
-            let mut wrong = None;
-            ledger::check_blocks(
-                client,
-                Sees::Latest,
-                &tables,
-                number,
-                number,
-                &mut |_, finding| {
-                    wrong.get_or_insert(finding);
-                },
-            );
-            if let Some(finding) = wrong {
-                not_agreed(number, format!("{}: {}", finding.what, finding.detail)).raise();
+            if let Some(fault) = first_fault(client, number, &tables) {
+                not_agreed(number, fault).raise();
             }
             record(number);
         })
     });
     call.void()
+}
+
+/// The first fault of a block as it is kept now: transactions or history unlike its header's.
+pub fn first_fault(client: &SpiClient<'_>, number: i64, tables: &[History]) -> Option<String> {
+    let mut first = None;
+    let mut report = |_, finding: Finding| {
+        first.get_or_insert_with(|| format!("{}: {}", finding.what, finding.detail));
+    };
+    ledger::check_blocks(client, Sees::Latest, tables, number, number, &mut report);
+    first
 }
 
 fn put_header(header: &LedgerBlock) {
@@ -390,7 +390,8 @@ fn put_transactions(header: &LedgerBlock, bodies: &[&[u8]]) -> Result<(), PgErro
     Ok(())
 }
 
-fn put_history(client: &SpiClient<'_>, number: i64, tables: &[History]) {
+/// Puts the changes that were staged in place of the block's history.
+pub fn put_history(client: &SpiClient<'_>, number: i64, tables: &[History]) {
     for table in tables {
         let sql = format!("DELETE FROM {} WHERE _block = $1", table.relation);
         spi::connected(|| spi::query(&sql, &[cell(number)], |_| ()));

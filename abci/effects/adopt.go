@@ -1,0 +1,73 @@
+package effects
+
+import (
+	"fmt"
+
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// soundMS is how long the tables are taken for certified after a repair showed them so and the
+// block came out otherwise all the same. Meanwhile blocks that do so are adopted without a repair,
+// which may scan all tables. Adopting proves the running states each time.
+const soundMS int64 = 10 * 60_000
+
+// adoption is what is known of a database that executes transactions otherwise than the others.
+type adoption struct {
+	number       uint64 // the last block adopted since the start; 0: none
+	soundUntilMS int64
+}
+
+func (a *adoption) sound(nowMS int64) bool { return nowMS < a.soundUntilMS }
+
+// adopted books a block; shown tells that a repair had shown the tables to be as certified.
+func (a *adoption) adopted(number uint64, shown bool, nowMS int64) {
+	a.number = number
+	if shown {
+		a.soundUntilMS = nowMS + soundMS
+	}
+}
+
+// reason is what an operator has to know; empty: nothing.
+func (a *adoption) reason() string {
+	if a.number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("block %d was adopted: this database executes transactions otherwise than the other organisations", a.number)
+}
+
+// adopt takes the effects of a block from another organisation, once its certificate is on the
+// chain: so this organisation can vote on it no more (E8).
+func (c *Core) adopt(b *wire.OrderedBlock) Action {
+	cert := c.certs[b.Number]
+	if cert == nil {
+		return nil
+	}
+	return Adopt{Block: b, Previous: c.position.Hash, Certified: cert.Hash}
+}
+
+// adopted follows Adopt. While nobody tells the block, it is asked for again and again: no further
+// step could help.
+func (c *Core) adopted(e Adopted) {
+	asked := c.op.(Adopt)
+	c.op = nil
+	l := c.ladderOf(asked.Block.Number)
+	switch e.Failure {
+	case Fine:
+		c.over()
+		l.unhelped = 0
+		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS, adopted: true}
+	case NoHelp:
+		l.unhelped++
+		c.pause(l.unhelped)
+		if l.unhelped == 1 {
+			c.report(Report{What: NobodyTellsBlock, Number: asked.Block.Number})
+		}
+	case BeyondRepair:
+		c.over()
+		c.adoption.soundUntilMS = 0
+		l.cannotAdopt(c.cfg.RepairsMax, e.Why)
+		c.deviateFrom(asked.Block, asked.Certified, l.found)
+	default:
+		c.went(e.Failure)
+	}
+}
