@@ -101,6 +101,8 @@ INSERT INTO test.calls (who, call) VALUES
     ('stranger', $$SELECT chainify_node.stage_rows('public.t', '\x00000000')$$), ('stranger', $$SELECT chainify_node.restore(p.number, p.hash, p.number, '\x00', '[]') FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.block_parts(p.number, p.hash) FROM chainify_node.position() p$$), ('stranger', $$SELECT chainify_node.stage_changes(1, '\x00000000')$$),
     ('stranger', $$SELECT chainify_node.restore_block(1, '\x00', '\x00', '\x00000000')$$),
+    ('stranger', $$SELECT count(*) FROM chainify_node.position() p, chainify_node.foundation(p.number, p.hash)$$), ('stranger', $$SELECT chainify_node.join_parts(1, '\x00', '\x00000000')$$),
+    ('stranger', $$SELECT chainify_node.join_schema(1, '\x00')$$), ('stranger', $$SELECT chainify_node.join_rows('public.t', '\x00000000')$$), ('stranger', $$SELECT chainify_node.join_end(1)$$),
     ('stranger', $$SELECT chainify_node.archive_blocks(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_transactions(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_changes(1, 9)$$),
     ('stranger', $$SELECT chainify_node.archive_columns()$$), ('stranger', $$SELECT chainify_node.set_archived('/archive', p.number, p.hash) FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.archived()$$), ('stranger', $$SELECT chainify_node.drop_archived(1)$$),

@@ -126,8 +126,9 @@ type Core struct {
 	// pauses follow operations that failed.
 	pauses
 
-	ladder ladder
-	stall  stall
+	ladder  ladder
+	stall   stall
+	joining joining
 	// shelved is the execution that is rolled back until consent about it is known.
 	shelved    wire.Key
 	records    []RecordDeviation
@@ -232,6 +233,8 @@ func (c *Core) take(e Event) {
 		}
 	case BlockRestored:
 		c.blockRestored(e)
+	case Joined:
+		c.joined(e)
 	case DatabaseAt:
 		c.databaseAt(e)
 	case Fetched:

@@ -274,6 +274,9 @@ func (s *Shell) Status() Status {
 	if reason == "" && c.stall.at(c.position.Number+1) {
 		reason = c.stall.why
 	}
+	if reason == "" && c.joining.wanted {
+		reason = c.joining.reason()
+	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}
