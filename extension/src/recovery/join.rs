@@ -94,10 +94,15 @@ fn join_parts(call: &mut Call) -> Answer {
 /// Nothing of a ledger may be here: blocks that this database executed stay.
 fn check_new(client: &SpiClient<'_>) -> Result<(), PgError> {
     let sql = "SELECT FROM chainify_ledger.here";
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &[]);
-    match rows.next_row() {
-        None => Ok(()),
-        Some(_) => Err(PgError::new(b"55000", "this database has a ledger already")),
+    let new = Cursor::open(client, Sees::Latest, sql, &[])
+        .next_row()
+        .is_none();
+    match new {
+        true => Ok(()),
+        false => Err(PgError::new(
+            b"55000",
+            "this database has a ledger already",
+        )),
     }
 }
 
