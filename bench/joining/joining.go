@@ -221,7 +221,7 @@ func accept(ctx context.Context, cfg Config, founders []*harness.Organisation, p
 	file := func(text string) (string, error) {
 		written++
 		path := filepath.Join(cfg.Dir, fmt.Sprintf("approval-%d.json", written))
-		return path, os.WriteFile(path, []byte(text), 0o644)
+		return path, os.WriteFile(path, []byte(text[max(0, strings.Index(text, "{")):]), 0o644) // remarks go before
 	}
 	path, err := file(part)
 	if err != nil {
