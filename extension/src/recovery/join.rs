@@ -1,9 +1,9 @@
 //! An organisation joins with an empty database: the foundation of the ledger and the rows come
 //! from another organisation, in one transaction. Whom they come from does not matter.
 //!
-//! Invariant R15: headers lead back from a certified hash, each state is in the state root of that
-//! header, each DEPLOY transaction is proven to be in its block and to have succeeded there before
-//! it runs, and each table scans to its state at the end.
+//! Invariant R15: headers lead back from a certified hash, and each state is in the state root of
+//! that header. Each DEPLOY transaction is proven to be in its block, and to have succeeded there,
+//! before it runs. Each table scans to its state at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -229,7 +229,7 @@ struct Told {
 }
 
 impl Told {
-    /// What it is in the state root.
+    /// Its entry in the state root.
     fn hash(&self) -> Hash {
         match Lanes::from_bytes(&self.lanes) {
             Some(lanes) => table_state(&self.name, &self.schema_hash, self.rows, &lanes),
@@ -238,7 +238,7 @@ impl Told {
     }
 }
 
-/// The states received; of tables, and what is in the state root for the definitions.
+/// The states received of tables, and the entry of the definitions in the state root.
 fn told(client: &SpiClient<'_>) -> (Vec<Told>, Option<Hash>) {
     let sql =
         format!("SELECT name, schema_hash, rows, lanes FROM {STATES} ORDER BY name COLLATE \"C\"");

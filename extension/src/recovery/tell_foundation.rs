@@ -1,4 +1,4 @@
-//! What a ledger is built on, as an organisation with an empty database asks for it: headers, the
+//! The foundation of a ledger, as an organisation with an empty database asks for it: headers, the
 //! states of all tables, DEPLOY transactions with their proofs. Reads only.
 
 use chainify_codec::{state_root, State};
