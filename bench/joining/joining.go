@@ -34,7 +34,7 @@ const (
 	clients    = 4      // of the others, while one joins
 	insertMost = 50_000 // rows of a transaction
 	behindMost = 5      // blocks: that far an organisation follows
-	never      = "1000000000"
+	laterMost  = 90_000 // order blocks: so much later an organisation takes part
 )
 
 // Config is one run.
@@ -227,7 +227,11 @@ func accept(ctx context.Context, cfg Config, founders []*harness.Organisation, p
 	if err != nil {
 		return err
 	}
-	change, err := founders[0].Run(ctx, "org", "add", path, "--from-height", never)
+	var height int64
+	if err := founders[0].Scan(ctx, "SELECT height FROM chainify.status", &height); err != nil {
+		return err
+	}
+	change, err := founders[0].Run(ctx, "org", "add", path, "--from-height", fmt.Sprint(height+laterMost))
 	if err == nil {
 		path, err = file(change)
 	}
