@@ -99,10 +99,7 @@ fn check_new(client: &SpiClient<'_>) -> Result<(), PgError> {
         .is_none();
     match new {
         true => Ok(()),
-        false => Err(PgError::new(
-            b"55000",
-            "this database has a ledger already",
-        )),
+        false => Err(PgError::new(b"55000", "this database has a ledger already")),
     }
 }
 
