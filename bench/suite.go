@@ -15,6 +15,7 @@ import (
 	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/fabric"
+	"github.com/chainify-db/chainify/bench/joining"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/recovery"
@@ -40,6 +41,7 @@ var benchmarks = []benchmark{
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
+	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -200,6 +202,18 @@ func runVerify(ctx context.Context, o options, r *report.Report, progress io.Wri
 	}
 	r.Parameters["blocks"] = blocks
 	return executor.Verify(ctx, cfg, blocks, r)
+}
+
+func runJoining(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := joining.Config{
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Rows: joining.DefaultRows, Blocks: joining.DefaultBlocks,
+		Window: 10 * time.Second, Progress: progress,
+	}
+	if o.short {
+		cfg.Rows, cfg.Blocks = joining.ShortRows, joining.ShortBlocks
+	}
+	r.Parameters["rows"], r.Parameters["blocks"] = cfg.Rows, cfg.Blocks
+	return joining.Run(ctx, cfg, r)
 }
 
 func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

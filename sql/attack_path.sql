@@ -103,6 +103,8 @@ INSERT INTO test.calls (who, call) VALUES
     ('stranger', $$SELECT chainify_node.restore_block(1, '\x00', '\x00', '\x00000000')$$),
     ('stranger', format('SELECT chainify_node.adopt_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, %L, ''{}'', false, ''\x00'', ''\x00'') FROM chainify_node.position() p',
         test.buffer(ARRAY[test.tx($$UPDATE t SET n = n + 1 WHERE name = 'acme'$$)]))),
+    ('stranger', $$SELECT count(*) FROM chainify_node.position() p, chainify_node.foundation(p.number, p.hash)$$), ('stranger', $$SELECT chainify_node.join_parts(1, '\x00', '\x00000000')$$),
+    ('stranger', $$SELECT chainify_node.join_schema(1, '\x00')$$), ('stranger', $$SELECT chainify_node.join_rows('public.t', '\x00000000')$$), ('stranger', $$SELECT chainify_node.join_end(1)$$),
     ('stranger', $$SELECT chainify_node.archive_blocks(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_transactions(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_changes(1, 9)$$),
     ('stranger', $$SELECT chainify_node.archive_columns()$$), ('stranger', $$SELECT chainify_node.set_archived('/archive', p.number, p.hash) FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.archived()$$), ('stranger', $$SELECT chainify_node.drop_archived(1)$$),

@@ -123,6 +123,14 @@ type Reading interface {
 	Close()
 }
 
+// Foundation is a Reading that also tells what the ledger is built on (spec/state-transfer.md).
+type Foundation interface {
+	Reading
+	// Foundation gives headers, states and DEPLOY transactions part by part, as they travel; each
+	// returning an error ends it.
+	Foundation(ctx context.Context, each func(part []byte) error) error
+}
+
 // Past is what a database tells of earlier blocks. Nothing it tells is trusted.
 type Past interface {
 	// Block gives a block that has this hash here part by part, as they travel: its header, then
@@ -219,6 +227,14 @@ type Backend interface {
 	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 	// Close rolls back and disconnects.
 	Close() error
+}
+
+// Joiner is a Backend whose database may begin, empty, with a block that is not the first.
+type Joiner interface {
+	// Join makes the ledger of another organisation's reading in a database without blocks: what it
+	// is built on, and the rows at the end of block number, which has this hash. The reading is not
+	// closed. Nothing is kept unless all of it is as certified. Errors as Restore.
+	Join(ctx context.Context, from Foundation, number uint64, certified wire.Hash) error
 }
 
 // Health is what a database tells whoever operates it.

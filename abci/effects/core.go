@@ -133,6 +133,7 @@ type Core struct {
 	adopts   bool // step Adopt may be taken
 	adoption adoption
 	stall    stall
+	joining  joining
 	// shelved is the execution that is rolled back until consent about it is known.
 	shelved    wire.Key
 	records    []RecordDeviation
@@ -245,6 +246,8 @@ func (c *Core) take(e Event) {
 		c.adopted(e)
 	case BlockRestored:
 		c.blockRestored(e)
+	case Joined:
+		c.joined(e)
 	case DatabaseAt:
 		c.databaseAt(e)
 	case Fetched:

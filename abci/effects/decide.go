@@ -36,6 +36,8 @@ func (c *Core) next() Action {
 		return nil
 	case !c.known:
 		return ReadPosition{}
+	case c.joining.wanted && c.position.Number == 0:
+		return Join{}
 	}
 	if len(c.records) > 0 {
 		return c.records[0] // this process alone knows what cured it

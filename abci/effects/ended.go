@@ -380,6 +380,10 @@ func (c *Core) settleUnsure(at backend.Position) {
 
 func (c *Core) fetched(e Fetched) {
 	c.op = nil
+	if e.Failure == Gone {
+		c.joining.wanted = true
+		return
+	}
 	if e.Failure != Fine {
 		c.pause(c.failures + 1)
 		return

@@ -89,6 +89,11 @@ type (
 		Position backend.Position
 		Failure  Failure
 	}
+	// Joined ends Join; Why is the reason of a failure.
+	Joined struct {
+		Failure Failure
+		Why     string
+	}
 	// Fetched ends FetchOrdered. Certificate is nil when the block is not certified.
 	Fetched struct {
 		Number      uint64
@@ -114,13 +119,15 @@ func (DeviationRecorded) event() {}
 func (Adopted) event()           {}
 func (BlockRestored) event()     {}
 func (DatabaseAt) event()        {}
+func (Joined) event()            {}
 func (Fetched) event()           {}
 
 // Failure says how an operation ended, as far as the core acts differently on it.
 type Failure uint8
 
 // The failures of backend.go, and Cancelled: the core itself asked for the end. NoHelp: no other
-// organisation told anything of use, and it may be different later.
+// organisation told anything of use, and it may be different later. Gone: the node's stores begin
+// after block 1, and the other organisations can tell the ledger.
 const (
 	Fine Failure = iota
 	Unavailable
@@ -129,10 +136,11 @@ const (
 	Stuck
 	Cancelled
 	NoHelp
+	Gone
 )
 
 func (f Failure) String() string {
-	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled", "no help"}[f]
+	return [...]string{"fine", "unavailable", "out of turn", "beyond repair", "stuck", "cancelled", "no help", "gone"}[f]
 }
 
 // Action is something the shell has to do. All but Cancel, Answer and Report are operations, ended
@@ -183,6 +191,9 @@ type (
 	// RestoreBlock has another organisation tell a committed block that is kept otherwise than
 	// agreed. Ends with BlockRestored.
 	RestoreBlock struct{ Number uint64 }
+	// Join has another organisation tell the ledger as it is at the end of a certified block, for a
+	// database without blocks. Ends with Joined.
+	Join struct{}
 	// ReadPosition asks where the database stands, connecting when it has to. Ends with DatabaseAt.
 	ReadPosition struct{}
 	// FetchOrdered reads a block and its certificate from the node's own stores. Ends with Fetched.
@@ -216,6 +227,7 @@ func (Adopt) action()            {}
 func (StoreCertificate) action() {}
 func (RecordDeviation) action()  {}
 func (RestoreBlock) action()     {}
+func (Join) action()             {}
 func (ReadPosition) action()     {}
 func (FetchOrdered) action()     {}
 func (Cancel) action()           {}
@@ -245,6 +257,8 @@ const (
 	FullForbidden     Incident = "nothing else helps; executing all blocks again is not allowed"
 	StartsOver        Incident = "nothing else helped; executing all blocks again from the first"
 	MakesAnew         Incident = "executing all blocks again"
+	LedgerJoined      Incident = "took the ledger over from another organisation"
+	NobodyTellsLedger Incident = "no other organisation tells the ledger; asking again"
 	DatabaseLost      Incident = "database lost"
 	DatabaseBack      Incident = "database back"
 	NodeExcluded      Incident = "excluded from effect consensus"

@@ -280,6 +280,9 @@ func (s *Shell) Status() Status {
 	if reason == "" {
 		reason = c.adoption.reason()
 	}
+	if reason == "" && c.joining.wanted {
+		reason = c.joining.reason()
+	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
 	}

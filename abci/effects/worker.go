@@ -45,6 +45,7 @@ func (a Adopt) title() (string, uint64)            { return "adopt", a.Block.Num
 func (a StoreCertificate) title() (string, uint64) { return "store certificate", a.Certificate.Number }
 func (a RecordDeviation) title() (string, uint64)  { return "record deviation", a.Number }
 func (a RestoreBlock) title() (string, uint64)     { return "restore block", a.Number }
+func (a Join) title() (string, uint64)             { return "join", 0 }
 func (a ReadPosition) title() (string, uint64)     { return "read position", 0 }
 func (a FetchOrdered) title() (string, uint64)     { return "fetch ordered block", a.Number }
 
@@ -56,6 +57,7 @@ func (e Adopted) failure() Failure           { return e.Failure }
 func (e CertificateStored) failure() Failure { return e.Failure }
 func (e DeviationRecorded) failure() Failure { return e.Failure }
 func (e BlockRestored) failure() Failure     { return e.Failure }
+func (e Joined) failure() Failure            { return e.Failure }
 func (e DatabaseAt) failure() Failure        { return e.Failure }
 func (e Fetched) failure() Failure           { return e.Failure }
 
@@ -180,6 +182,10 @@ func (a ReadPosition) perform(ctx context.Context, s *Shell) item {
 func (a FetchOrdered) perform(_ context.Context, s *Shell) item {
 	e := Fetched{Number: a.Number}
 	b, err := s.source.Ordered(a.Number)
+	if a.Number == 1 && errors.Is(err, wire.ErrPruned) && s.joiner() != nil {
+		e.Failure = Gone
+		return item{event: e}
+	}
 	if err == nil && a.Number <= s.source.LastCertified() {
 		e.Certificate, err = s.source.Certificate(a.Number)
 	}

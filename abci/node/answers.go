@@ -30,6 +30,35 @@ func (n *node) gatewayKeyOf(organisation string) (ed25519.PublicKey, bool) {
 	return n.registry().GatewayKey(organisation)
 }
 
+// toldKeyOf is the gateway key by which an organisation is told rows: also that of one which the
+// members have accepted, and which takes part later.
+func (n *node) toldKeyOf(organisation string) (ed25519.PublicKey, bool) {
+	key, known := n.gatewayKeyOf(organisation)
+	if next := n.waitingRegistry(); !known && next != nil {
+		return next.GatewayKey(organisation)
+	}
+	return key, known
+}
+
+// tellingKey is this node's key for asking others, and telling them; nil: it has none that counts.
+func (n *node) tellingKey() ed25519.PrivateKey {
+	key := n.keys.Gateway()
+	if key != nil {
+		return key
+	}
+	public, known := n.toldKeyOf(n.opt.Config.Organisation)
+	gateways, err := n.opt.Home.GatewayKeys()
+	if !known || err != nil {
+		return nil
+	}
+	for _, g := range gateways {
+		if public.Equal(g.Public()) {
+			return g
+		}
+	}
+	return nil
+}
+
 // everKey reports whether a gateway key fits that an organisation has, had, or will have.
 func (n *node) everKey(organisation string, fits func(ed25519.PublicKey) bool) bool {
 	return n.app == nil || n.app.Ever(organisation, fits)

@@ -223,8 +223,8 @@ func (n *node) assembleEffects() error {
 			return err
 		}
 		n.peers, err = peers.New(peers.Options{
-			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
-			GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, SessionLimit: time.Duration(c.Recovery.TellLimit), Log: n.log.With("part", "peers"),
+			ChainID: n.founded.ChainID(), Organisation: c.Organisation, Key: n.tellingKey, NodeID: string(nodeKey.ID()),
+			GatewayKey: n.toldKeyOf, Ever: n.everKey, Conduct: n.conduct, Backend: n.backend, BytesPerSecond: c.Recovery.TellRate, SessionLimit: time.Duration(c.Recovery.TellLimit), Log: n.log.With("part", "peers"),
 		})
 		if err != nil {
 			return err

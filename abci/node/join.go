@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	cometstore "github.com/cometbft/cometbft/store"
 
 	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -106,12 +108,15 @@ func (n *node) registryHistory() (*wire.RegistryHistory, error) {
 }
 
 // databaseAhead is the block up to which the database has certificates, and at most the one before
-// its last. It waits until the database says where it stands.
+// its last; of an empty database that takes the ledger over, any block. It waits until the database says where it stands.
 func (n *node) databaseAhead(ctx context.Context) (uint64, error) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
 	for {
 		if s := n.effects.Status(); s.Known {
+			if _, joins := n.backend.(backend.Joiner); joins && s.LastCommitted == 0 {
+				return math.MaxUint64, nil // it is empty, and takes the ledger over from another organisation
+			}
 			return min(s.Stored, max(s.LastCommitted, 1)-1), nil
 		}
 		if n.order.stopping.Load() {

@@ -71,8 +71,8 @@ type asking struct {
 }
 
 var (
-	_ backend.Reading = (*asking)(nil)
-	_ backend.Past    = (*asking)(nil)
+	_ backend.Foundation = (*asking)(nil)
+	_ backend.Past       = (*asking)(nil)
 )
 
 func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
@@ -189,6 +189,11 @@ func (a *asking) Digests(ctx context.Context, table string, within backend.Range
 // Rows implements backend.Reading.
 func (a *asking) Rows(ctx context.Context, table string, in backend.Ranges, each func(cells []byte) error) error {
 	return a.pages(ctx, &wire.StateRequest{Body: &wire.StateRequest_Rows{Rows: &wire.StateRowsOf{Table: table, Bits: in.Bits, Ranges: in.List}}}, each)
+}
+
+// Foundation implements backend.Foundation.
+func (a *asking) Foundation(ctx context.Context, each func(part []byte) error) error {
+	return a.pages(ctx, &wire.StateRequest{Body: &wire.StateRequest_Foundation{Foundation: &wire.StateFoundationOf{}}}, each)
 }
 
 // Block implements backend.Past.

@@ -166,6 +166,7 @@ type telling struct {
 	reading backend.Reading // of the rows at the end of a block, or
 	past    backend.Past    // of blocks
 	pages   *pages          // of what was asked for last
+	founded bool            // was told what the ledger is built on
 	sent    int
 }
 
@@ -288,6 +289,14 @@ func (t *telling) answerRows(q *wire.StateRequest) (*wire.StateResponse, error) 
 		t.startPages(func(ctx context.Context, each func([]byte) error) error {
 			return t.reading.Rows(ctx, body.Rows.Table, in, each)
 		})
+		return t.nextPage()
+	case *wire.StateRequest_Foundation:
+		from, knows := t.reading.(backend.Foundation)
+		if !knows || t.founded {
+			return nil, errAgain
+		}
+		t.founded = true
+		t.startPages(from.Foundation)
 		return t.nextPage()
 	}
 	return nil, errClosed

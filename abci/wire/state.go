@@ -110,7 +110,7 @@ func checkStateRequest(r *StateRequest) error {
 		if q := body.Block; len(q.Hash) != len(Hash{}) || q.Block == 0 || q.Block > 1<<62 {
 			return fieldErrorf("state block", "block %d, hash of %d bytes", q.Block, len(q.Hash))
 		}
-	case *StateRequest_Next, *StateRequest_Close:
+	case *StateRequest_Next, *StateRequest_Close, *StateRequest_Foundation:
 	default:
 		return fieldErrorf("state request", "asks for nothing")
 	}

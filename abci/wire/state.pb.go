@@ -282,6 +282,43 @@ func (x *StateBlockOf) GetHash() []byte {
 	return nil
 }
 
+// What the ledger is built on, in a session opened for the rows of a block: for an organisation with an empty database.
+type StateFoundationOf struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateFoundationOf) Reset() {
+	*x = StateFoundationOf{}
+	mi := &file_state_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateFoundationOf) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateFoundationOf) ProtoMessage() {}
+
+func (x *StateFoundationOf) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateFoundationOf.ProtoReflect.Descriptor instead.
+func (*StateFoundationOf) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{4}
+}
+
 // The next page of what was asked for last.
 type StateNext struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -291,7 +328,7 @@ type StateNext struct {
 
 func (x *StateNext) Reset() {
 	*x = StateNext{}
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +340,7 @@ func (x *StateNext) String() string {
 func (*StateNext) ProtoMessage() {}
 
 func (x *StateNext) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +353,7 @@ func (x *StateNext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateNext.ProtoReflect.Descriptor instead.
 func (*StateNext) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{4}
+	return file_state_proto_rawDescGZIP(), []int{5}
 }
 
 type StateClose struct {
@@ -327,7 +364,7 @@ type StateClose struct {
 
 func (x *StateClose) Reset() {
 	*x = StateClose{}
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +376,7 @@ func (x *StateClose) String() string {
 func (*StateClose) ProtoMessage() {}
 
 func (x *StateClose) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +389,7 @@ func (x *StateClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateClose.ProtoReflect.Descriptor instead.
 func (*StateClose) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{5}
+	return file_state_proto_rawDescGZIP(), []int{6}
 }
 
 type StateRequest struct {
@@ -366,6 +403,7 @@ type StateRequest struct {
 	//	*StateRequest_Next
 	//	*StateRequest_Close
 	//	*StateRequest_Block
+	//	*StateRequest_Foundation
 	Body          isStateRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -373,7 +411,7 @@ type StateRequest struct {
 
 func (x *StateRequest) Reset() {
 	*x = StateRequest{}
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +423,7 @@ func (x *StateRequest) String() string {
 func (*StateRequest) ProtoMessage() {}
 
 func (x *StateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +436,7 @@ func (x *StateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRequest.ProtoReflect.Descriptor instead.
 func (*StateRequest) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{6}
+	return file_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StateRequest) GetRequest() uint64 {
@@ -469,6 +507,15 @@ func (x *StateRequest) GetBlock() *StateBlockOf {
 	return nil
 }
 
+func (x *StateRequest) GetFoundation() *StateFoundationOf {
+	if x != nil {
+		if x, ok := x.Body.(*StateRequest_Foundation); ok {
+			return x.Foundation
+		}
+	}
+	return nil
+}
+
 type isStateRequest_Body interface {
 	isStateRequest_Body()
 }
@@ -497,6 +544,10 @@ type StateRequest_Block struct {
 	Block *StateBlockOf `protobuf:"bytes,7,opt,name=block,proto3,oneof"`
 }
 
+type StateRequest_Foundation struct {
+	Foundation *StateFoundationOf `protobuf:"bytes,8,opt,name=foundation,proto3,oneof"`
+}
+
 func (*StateRequest_Open) isStateRequest_Body() {}
 
 func (*StateRequest_Ranges) isStateRequest_Body() {}
@@ -509,6 +560,8 @@ func (*StateRequest_Close) isStateRequest_Body() {}
 
 func (*StateRequest_Block) isStateRequest_Body() {}
 
+func (*StateRequest_Foundation) isStateRequest_Body() {}
+
 type TableState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
@@ -520,7 +573,7 @@ type TableState struct {
 
 func (x *TableState) Reset() {
 	*x = TableState{}
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +585,7 @@ func (x *TableState) String() string {
 func (*TableState) ProtoMessage() {}
 
 func (x *TableState) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +598,7 @@ func (x *TableState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableState.ProtoReflect.Descriptor instead.
 func (*TableState) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{7}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TableState) GetTable() string {
@@ -582,7 +635,7 @@ type StateTables struct {
 
 func (x *StateTables) Reset() {
 	*x = StateTables{}
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +647,7 @@ func (x *StateTables) String() string {
 func (*StateTables) ProtoMessage() {}
 
 func (x *StateTables) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +660,7 @@ func (x *StateTables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateTables.ProtoReflect.Descriptor instead.
 func (*StateTables) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
+	return file_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StateTables) GetOrganisation() string {
@@ -642,7 +695,7 @@ type RangeDigest struct {
 
 func (x *RangeDigest) Reset() {
 	*x = RangeDigest{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +707,7 @@ func (x *RangeDigest) String() string {
 func (*RangeDigest) ProtoMessage() {}
 
 func (x *RangeDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +720,7 @@ func (x *RangeDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangeDigest.ProtoReflect.Descriptor instead.
 func (*RangeDigest) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RangeDigest) GetRange() uint32 {
@@ -700,7 +753,7 @@ type StateDigests struct {
 
 func (x *StateDigests) Reset() {
 	*x = StateDigests{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +765,7 @@ func (x *StateDigests) String() string {
 func (*StateDigests) ProtoMessage() {}
 
 func (x *StateDigests) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +778,7 @@ func (x *StateDigests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDigests.ProtoReflect.Descriptor instead.
 func (*StateDigests) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StateDigests) GetRanges() []*RangeDigest {
@@ -735,7 +788,8 @@ func (x *StateDigests) GetRanges() []*RangeDigest {
 	return nil
 }
 
-// Answers StateRowsOf, StateBlockOf and StateNext: a piece of lp(cells) ‖ lp(cells) …, or lp(header) ‖ lp(change) …, cut anywhere.
+// Answers StateRowsOf, StateBlockOf, StateFoundationOf and StateNext: a piece of lp(cells) ‖ lp(cells) …, lp(header) ‖ lp(change) …, or
+// lp(part) ‖ lp(part) …, cut anywhere.
 type StatePage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          []byte                 `protobuf:"bytes,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -746,7 +800,7 @@ type StatePage struct {
 
 func (x *StatePage) Reset() {
 	*x = StatePage{}
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +812,7 @@ func (x *StatePage) String() string {
 func (*StatePage) ProtoMessage() {}
 
 func (x *StatePage) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +825,7 @@ func (x *StatePage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatePage.ProtoReflect.Descriptor instead.
 func (*StatePage) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{11}
+	return file_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StatePage) GetRows() []byte {
@@ -797,7 +851,7 @@ type StateRefusal struct {
 
 func (x *StateRefusal) Reset() {
 	*x = StateRefusal{}
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +863,7 @@ func (x *StateRefusal) String() string {
 func (*StateRefusal) ProtoMessage() {}
 
 func (x *StateRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +876,7 @@ func (x *StateRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRefusal.ProtoReflect.Descriptor instead.
 func (*StateRefusal) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{12}
+	return file_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StateRefusal) GetReason() string {
@@ -848,7 +902,7 @@ type StateResponse struct {
 
 func (x *StateResponse) Reset() {
 	*x = StateResponse{}
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +914,7 @@ func (x *StateResponse) String() string {
 func (*StateResponse) ProtoMessage() {}
 
 func (x *StateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +927,7 @@ func (x *StateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateResponse.ProtoReflect.Descriptor instead.
 func (*StateResponse) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{13}
+	return file_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StateResponse) GetRequest() uint64 {
@@ -967,7 +1021,7 @@ type StateMessage struct {
 
 func (x *StateMessage) Reset() {
 	*x = StateMessage{}
-	mi := &file_state_proto_msgTypes[14]
+	mi := &file_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1033,7 @@ func (x *StateMessage) String() string {
 func (*StateMessage) ProtoMessage() {}
 
 func (x *StateMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[14]
+	mi := &file_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1046,7 @@ func (x *StateMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMessage.ProtoReflect.Descriptor instead.
 func (*StateMessage) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{14}
+	return file_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StateMessage) GetBody() isStateMessage_Body {
@@ -1058,10 +1112,11 @@ const file_state_proto_rawDesc = "" +
 	"\x06ranges\x18\x03 \x03(\rR\x06ranges\"8\n" +
 	"\fStateBlockOf\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\v\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x13\n" +
+	"\x11StateFoundationOf\"\v\n" +
 	"\tStateNext\"\f\n" +
 	"\n" +
-	"StateClose\"\xd6\x02\n" +
+	"StateClose\"\x98\x03\n" +
 	"\fStateRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12,\n" +
 	"\x04open\x18\x02 \x01(\v2\x16.chainify.v1.StateOpenH\x00R\x04open\x124\n" +
@@ -1069,7 +1124,10 @@ const file_state_proto_rawDesc = "" +
 	"\x04rows\x18\x04 \x01(\v2\x18.chainify.v1.StateRowsOfH\x00R\x04rows\x12,\n" +
 	"\x04next\x18\x05 \x01(\v2\x16.chainify.v1.StateNextH\x00R\x04next\x12/\n" +
 	"\x05close\x18\x06 \x01(\v2\x17.chainify.v1.StateCloseH\x00R\x05close\x121\n" +
-	"\x05block\x18\a \x01(\v2\x19.chainify.v1.StateBlockOfH\x00R\x05blockB\x06\n" +
+	"\x05block\x18\a \x01(\v2\x19.chainify.v1.StateBlockOfH\x00R\x05block\x12@\n" +
+	"\n" +
+	"foundation\x18\b \x01(\v2\x1e.chainify.v1.StateFoundationOfH\x00R\n" +
+	"foundationB\x06\n" +
 	"\x04body\"L\n" +
 	"\n" +
 	"TableState\x12\x14\n" +
@@ -1115,44 +1173,46 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_state_proto_goTypes = []any{
-	(*StateOpen)(nil),     // 0: chainify.v1.StateOpen
-	(*StateRangesOf)(nil), // 1: chainify.v1.StateRangesOf
-	(*StateRowsOf)(nil),   // 2: chainify.v1.StateRowsOf
-	(*StateBlockOf)(nil),  // 3: chainify.v1.StateBlockOf
-	(*StateNext)(nil),     // 4: chainify.v1.StateNext
-	(*StateClose)(nil),    // 5: chainify.v1.StateClose
-	(*StateRequest)(nil),  // 6: chainify.v1.StateRequest
-	(*TableState)(nil),    // 7: chainify.v1.TableState
-	(*StateTables)(nil),   // 8: chainify.v1.StateTables
-	(*RangeDigest)(nil),   // 9: chainify.v1.RangeDigest
-	(*StateDigests)(nil),  // 10: chainify.v1.StateDigests
-	(*StatePage)(nil),     // 11: chainify.v1.StatePage
-	(*StateRefusal)(nil),  // 12: chainify.v1.StateRefusal
-	(*StateResponse)(nil), // 13: chainify.v1.StateResponse
-	(*StateMessage)(nil),  // 14: chainify.v1.StateMessage
+	(*StateOpen)(nil),         // 0: chainify.v1.StateOpen
+	(*StateRangesOf)(nil),     // 1: chainify.v1.StateRangesOf
+	(*StateRowsOf)(nil),       // 2: chainify.v1.StateRowsOf
+	(*StateBlockOf)(nil),      // 3: chainify.v1.StateBlockOf
+	(*StateFoundationOf)(nil), // 4: chainify.v1.StateFoundationOf
+	(*StateNext)(nil),         // 5: chainify.v1.StateNext
+	(*StateClose)(nil),        // 6: chainify.v1.StateClose
+	(*StateRequest)(nil),      // 7: chainify.v1.StateRequest
+	(*TableState)(nil),        // 8: chainify.v1.TableState
+	(*StateTables)(nil),       // 9: chainify.v1.StateTables
+	(*RangeDigest)(nil),       // 10: chainify.v1.RangeDigest
+	(*StateDigests)(nil),      // 11: chainify.v1.StateDigests
+	(*StatePage)(nil),         // 12: chainify.v1.StatePage
+	(*StateRefusal)(nil),      // 13: chainify.v1.StateRefusal
+	(*StateResponse)(nil),     // 14: chainify.v1.StateResponse
+	(*StateMessage)(nil),      // 15: chainify.v1.StateMessage
 }
 var file_state_proto_depIdxs = []int32{
 	0,  // 0: chainify.v1.StateRequest.open:type_name -> chainify.v1.StateOpen
 	1,  // 1: chainify.v1.StateRequest.ranges:type_name -> chainify.v1.StateRangesOf
 	2,  // 2: chainify.v1.StateRequest.rows:type_name -> chainify.v1.StateRowsOf
-	4,  // 3: chainify.v1.StateRequest.next:type_name -> chainify.v1.StateNext
-	5,  // 4: chainify.v1.StateRequest.close:type_name -> chainify.v1.StateClose
+	5,  // 3: chainify.v1.StateRequest.next:type_name -> chainify.v1.StateNext
+	6,  // 4: chainify.v1.StateRequest.close:type_name -> chainify.v1.StateClose
 	3,  // 5: chainify.v1.StateRequest.block:type_name -> chainify.v1.StateBlockOf
-	7,  // 6: chainify.v1.StateTables.tables:type_name -> chainify.v1.TableState
-	9,  // 7: chainify.v1.StateDigests.ranges:type_name -> chainify.v1.RangeDigest
-	8,  // 8: chainify.v1.StateResponse.tables:type_name -> chainify.v1.StateTables
-	10, // 9: chainify.v1.StateResponse.digests:type_name -> chainify.v1.StateDigests
-	11, // 10: chainify.v1.StateResponse.page:type_name -> chainify.v1.StatePage
-	12, // 11: chainify.v1.StateResponse.refusal:type_name -> chainify.v1.StateRefusal
-	6,  // 12: chainify.v1.StateMessage.request:type_name -> chainify.v1.StateRequest
-	13, // 13: chainify.v1.StateMessage.response:type_name -> chainify.v1.StateResponse
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 6: chainify.v1.StateRequest.foundation:type_name -> chainify.v1.StateFoundationOf
+	8,  // 7: chainify.v1.StateTables.tables:type_name -> chainify.v1.TableState
+	10, // 8: chainify.v1.StateDigests.ranges:type_name -> chainify.v1.RangeDigest
+	9,  // 9: chainify.v1.StateResponse.tables:type_name -> chainify.v1.StateTables
+	11, // 10: chainify.v1.StateResponse.digests:type_name -> chainify.v1.StateDigests
+	12, // 11: chainify.v1.StateResponse.page:type_name -> chainify.v1.StatePage
+	13, // 12: chainify.v1.StateResponse.refusal:type_name -> chainify.v1.StateRefusal
+	7,  // 13: chainify.v1.StateMessage.request:type_name -> chainify.v1.StateRequest
+	14, // 14: chainify.v1.StateMessage.response:type_name -> chainify.v1.StateResponse
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -1160,21 +1220,22 @@ func file_state_proto_init() {
 	if File_state_proto != nil {
 		return
 	}
-	file_state_proto_msgTypes[6].OneofWrappers = []any{
+	file_state_proto_msgTypes[7].OneofWrappers = []any{
 		(*StateRequest_Open)(nil),
 		(*StateRequest_Ranges)(nil),
 		(*StateRequest_Rows)(nil),
 		(*StateRequest_Next)(nil),
 		(*StateRequest_Close)(nil),
 		(*StateRequest_Block)(nil),
+		(*StateRequest_Foundation)(nil),
 	}
-	file_state_proto_msgTypes[13].OneofWrappers = []any{
+	file_state_proto_msgTypes[14].OneofWrappers = []any{
 		(*StateResponse_Tables)(nil),
 		(*StateResponse_Digests)(nil),
 		(*StateResponse_Page)(nil),
 		(*StateResponse_Refusal)(nil),
 	}
-	file_state_proto_msgTypes[14].OneofWrappers = []any{
+	file_state_proto_msgTypes[15].OneofWrappers = []any{
 		(*StateMessage_Request)(nil),
 		(*StateMessage_Response)(nil),
 	}
@@ -1184,7 +1245,7 @@ func file_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

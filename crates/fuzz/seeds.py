@@ -63,6 +63,12 @@ REQUEST = message((1, b"trade-1"), (2, 7), (5, b"\5" * 32), (7, 1), (8, b"\0\2")
 SEEDS = {
     "block": vectors("transactions", "blocks", "buffer") + vectors("transactions", "refused_blocks", "buffer"),
     "change": [CELLS, lp(b"public.t") + struct.pack(">II", 3, 7) + b"U" + lp(b"\x09" * 32) + CELLS],
+    "foundation": [
+        *(b"\1" + header for header in vectors("blocks", "cases", "header")[:2]),
+        b"\2" + lp(b"public.t") + b"\6" * 32 + struct.pack(">Q", 4) + bytes(2048),
+        b"\3" + b"\7" * 32,
+        b"\4" + struct.pack(">QIH", 7, 1, 2) + b"\5" * 64 + b"body",
+    ],
     "command": [
         b'ATTACH TABLE public.t, "odd ""one"."Ta,b.le"',
         b"detach table A.b;",

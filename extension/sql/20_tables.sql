@@ -244,6 +244,16 @@ CREATE TABLE chainify_ledger.archived (
     dropped  bigint NOT NULL DEFAULT 0 CHECK (dropped <= block)
 );
 
+-- DEPLOY transactions that succeeded, each with the proof of its place in its block. They stay when the rest of the block is dropped: an
+-- organisation that joins with an empty database runs them (recovery/join.rs).
+CREATE TABLE chainify_ledger.deployed (
+    block bigint NOT NULL,
+    index integer NOT NULL,
+    body  bytea NOT NULL,                    -- ChainedTx as ordered
+    path  bytea NOT NULL,                    -- hashes, from the leaf up
+    PRIMARY KEY (block, index)
+);
+
 -- For executing all blocks again (recovery/start_over.rs): what a database held when tables and sequences came on the ledger, which no
 -- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
 CREATE TABLE chainify_ledger.initial_table (

@@ -137,7 +137,8 @@ CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT ce
                                        OUT false_blocks bigint[], OUT anew_until bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(b.number, 0), coalesce(b.hash, decode(repeat('00', 32), 'hex')),
-           (SELECT coalesce(max(c.number), 0) FROM chainify_ledger.certificate c),
+           -- Of a database that joined by rows of others the block that it begins with is certified, without a certificate here.
+           greatest((SELECT max(c.number) FROM chainify_ledger.certificate c), (SELECT a.dropped FROM chainify_ledger.archived a), 0),
            -- While blocks are executed from the first one again, that is what cures it.
            s.until_block IS NULL AND EXISTS (SELECT FROM chainify_ledger.deviation d WHERE d.cured_by IS NULL AND d.found_by = 'scrubber'
                                                 AND (d.due <= clock_timestamp()) IS NOT FALSE),

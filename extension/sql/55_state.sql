@@ -36,5 +36,34 @@ CREATE FUNCTION chainify_node.restore(number bigint, certified_hash bytea, devia
     SET statement_timeout = 0 SET lock_timeout = 0
     SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
 
-REVOKE ALL ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore TO chainify_node;
+-- For an organisation that joins with an empty database: what it is told (recovery/tell_foundation.rs), and taking it over, in one transaction
+-- (recovery/join.rs).
+CREATE FUNCTION chainify_node.foundation(number bigint, hash bytea) RETURNS TABLE (place integer, part bytea)
+    AS 'MODULE_PATHNAME', 'chainify_foundation' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on
+    SET enable_indexscan = off SET enable_indexonlyscan = off SET enable_bitmapscan = off SET jit = off;
+
+CREATE FUNCTION chainify_node.join_parts(number bigint, certified_hash bytea, parts bytea) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_join_parts' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION chainify_node.join_schema(number bigint, certified_hash bytea) RETURNS TABLE (tbl text, rows bigint)
+    AS 'MODULE_PATHNAME', 'chainify_join_schema' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION chainify_node.join_rows(tbl text, rows bytea) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_join_rows' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica;
+
+CREATE FUNCTION chainify_node.join_end(number bigint) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_join_end' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica
+    SET statement_timeout = 0 SET lock_timeout = 0;
+
+REVOKE ALL ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore, chainify_node.foundation,
+    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.join_end FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore, chainify_node.foundation,
+    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.join_end TO chainify_node;

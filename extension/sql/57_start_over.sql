@@ -134,7 +134,7 @@ BEGIN
     TRUNCATE chainify_ledger.block, chainify_ledger.transaction, chainify_ledger.certificate, chainify_ledger.ledger_table,
         chainify_ledger.ledger_column, chainify_ledger.schema_part, chainify_ledger.table_state, chainify_ledger.checkpoint, chainify_ledger.definition, chainify_ledger.definitions,
         chainify_ledger.governed_role, chainify_ledger.part, chainify_ledger.scrubbed, chainify_ledger.audited, chainify_ledger.false_block, chainify_ledger.archived,
-        chainify_ledger.sequence_here;
+        chainify_ledger.sequence_here, chainify_ledger.deployed;
     PERFORM setval(c.oid::regclass, i.last_value, i.called)
     FROM chainify_ledger.initial_sequence i
     JOIN pg_class c ON c.relkind = 'S' JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname || '.' || c.relname = i.name;

@@ -14,8 +14,11 @@ import (
 type reading struct {
 	conn   *pgx.Conn
 	number uint64
+	hash   wire.Hash
 	tables []backend.TableState
 }
+
+var _ backend.Foundation = (*reading)(nil)
 
 // Read begins to tell of the tables at the end of a block.
 func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (backend.Reading, error) {
@@ -23,7 +26,7 @@ func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (back
 	if err != nil {
 		return nil, fmt.Errorf("read block %d: connect: %w", number, err)
 	}
-	r := &reading{conn: conn, number: number}
+	r := &reading{conn: conn, number: number, hash: hash}
 	if err := r.begin(ctx, hash); err != nil {
 		r.Close()
 		if sqlState(err) == outOfTurn {
@@ -114,6 +117,22 @@ func (r *reading) Rows(ctx context.Context, table string, in backend.Ranges, eac
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("rows of %s: %w", table, err)
+	}
+	return nil
+}
+
+// Foundation gives what the ledger is built on as the server sends it.
+func (r *reading) Foundation(ctx context.Context, each func(part []byte) error) error {
+	rows, err := r.conn.Query(ctx, `SELECT part FROM chainify_node.foundation($1, $2)`, int64(r.number), r.hash[:])
+	if err == nil {
+		var part []byte
+		_, err = pgx.ForEachRow(rows, []any{&part}, func() error { return each(part) })
+	}
+	if sqlState(err) == outOfTurn {
+		err = fmt.Errorf("%w: %w", backend.ErrOutOfTurn, err)
+	}
+	if err != nil {
+		return fmt.Errorf("tell what the ledger is built on: %w", err)
 	}
 	return nil
 }

@@ -25,9 +25,10 @@ any more.
 snapshot to data/trust of their homes. Have an organisation tell you over a channel of its own, or several, and compare. All that
 the others' nodes tell is verified from that block on.
 
-The database has to be ahead of the snapshot: restored from a dump or a backup that is newer, or left as it was. The node names a
-snapshot that is newer than the database, and tries older ones. The chain has to be founded with snapshots (chainify genesis
---snapshot-every).`,
+The database has to be empty, or ahead of the snapshot. An empty one, with nothing but the extension and the consortium's roles, takes the
+ledger over from another organisation, proven from a certified block. One that is ahead was restored from a newer dump or backup, or left as it
+was. The node names a snapshot that is newer than the database, and tries older ones. The chain has to be founded with snapshots (chainify
+genesis --snapshot-every).`,
 		Example: `  ssh bolt cat /var/lib/chainify/data/trust
   chainify join --home /var/lib/chainify --drop-order \
       --trust 120000:5A7BDA2AEF7B0F3C3F2F0C6D7E3FBA9E1D6B0F4E9C6A4C8B5D1E2F3A4B5C6D7E

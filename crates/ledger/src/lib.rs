@@ -15,6 +15,7 @@ pub mod change;
 pub mod digest;
 mod error;
 mod fields;
+pub mod foundation;
 mod header;
 pub mod messages;
 mod names;

@@ -69,7 +69,8 @@ pub fn check(last: i64, own: bool) {
     }
 }
 
-fn make_own() {
+/// From now on the blocks that are here are this database's own.
+pub fn make_own() {
     query(
         "INSERT INTO chainify_ledger.here DEFAULT VALUES",
         &[],

@@ -1,10 +1,14 @@
 //! The end of a block: what its parts report becomes the running state of the tables and a
 //! LedgerBlock.
 use chainify_codec::Hash;
+use chainify_ledger::foundation::Deploy;
+use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::Net;
+use chainify_ledger::receipt::transaction_path;
 use chainify_ledger::{seal, tx_root, LedgerBlock};
 
 use crate::ledger::checkpoints;
+use crate::ledger::deployed;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::running_state::{change_states, root_of, states};
 use crate::pg::base::catalog::relation_named;
@@ -49,34 +53,67 @@ pub fn seal(request: &Request, ran: &Ran) -> LedgerBlock {
     write_block(&block);
     let kinds = request.transactions.iter().map(|t| t.proposal.kind);
     let deployed = seal::deploys(kinds, &succeeded) || planned::attached();
+    if deployed {
+        keep_deployed(request, &succeeded);
+    }
     checkpoints::at_seal(request.number, deployed);
     block
 }
 
+/// Keeps the DEPLOY transactions that succeeded, for organisations that join.
+fn keep_deployed(request: &Request, succeeded: &[bool]) {
+    let ids = ids(request);
+    for (at, transaction) in request.transactions.iter().enumerate() {
+        let index = request.indices[at];
+        let path = match transaction.kind() == Kind::Deploy && succeeded[at] {
+            true => transaction_path(&ids, index),
+            false => None,
+        };
+        if let Some(path) = path {
+            deployed::keep(&Deploy {
+                block: request.number as u64,
+                index,
+                path,
+                body: request.bodies[at],
+            });
+        }
+    }
+}
+
+fn ids(request: &Request) -> Vec<Hash> {
+    request.transactions.iter().map(|t| t.id).collect()
+}
+
 /// The root over the ids of the block's transactions.
 pub fn root_of_ids(request: &Request) -> Hash {
-    let ids: Vec<Hash> = request.transactions.iter().map(|t| t.id).collect();
-    tx_root(&ids)
+    tx_root(&ids(request))
 }
 
 /// The row of a block.
 pub fn write_block(block: &LedgerBlock) {
-    let Some(blocks) = relation_named("chainify_ledger", "block") else {
+    write_blocks(std::slice::from_ref(block));
+}
+
+/// The rows of blocks.
+pub fn write_blocks(blocks: &[LedgerBlock]) {
+    let Some(relation) = relation_named("chainify_ledger", "block") else {
         PgError::new(b"55000", "chainify_ledger.block is not in this database").raise()
     };
-    let mut rows = BulkInsert::open(blocks);
-    rows.row(|row| {
-        row.push(cell(block.number as i64));
-        row.push(cell(block.order_height as i64));
-        row.push(cell(block.block_time));
-        row.push(cell(&block.tx_root[..]));
-        row.push(cell(block.outcomes.count() as i32));
-        row.push(cell(block.outcomes.as_bytes()));
-        row.push(cell(&block.effects_root[..]));
-        row.push(cell(block.effects_count as i32));
-        row.push(cell(&block.state_root[..]));
-        row.push(cell(&block.previous[..]));
-        row.push(cell(&block.hash()[..]));
-    });
+    let mut rows = BulkInsert::open(relation);
+    for block in blocks {
+        rows.row(|row| {
+            row.push(cell(block.number as i64));
+            row.push(cell(block.order_height as i64));
+            row.push(cell(block.block_time));
+            row.push(cell(&block.tx_root[..]));
+            row.push(cell(block.outcomes.count() as i32));
+            row.push(cell(block.outcomes.as_bytes()));
+            row.push(cell(&block.effects_root[..]));
+            row.push(cell(block.effects_count as i32));
+            row.push(cell(&block.state_root[..]));
+            row.push(cell(&block.previous[..]));
+            row.push(cell(&block.hash()[..]));
+        });
+    }
     rows.finish();
 }

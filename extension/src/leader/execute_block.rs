@@ -3,12 +3,13 @@ use chainify_codec::{merged_root, Hash};
 use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 
 use crate::block::part;
-use crate::block::part::{Company, Finished};
+use crate::block::part::{Company, Finished, HasRun};
 use crate::block::seal;
 use crate::block::seal::Ran;
 use crate::block::{half_committed, lock_conflicts, restored};
 use crate::leader::commit;
 use crate::ledger::checkpoints;
+use crate::ledger::outcome::Outcome;
 use crate::ledger::own_tables::OwnTable;
 use crate::ledger::tables;
 use crate::parallel::{leader, team};
@@ -73,6 +74,16 @@ pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
 /// mode of the ledger's own work.
 pub fn again(request: &Request) -> LedgerBlock {
     lock_conflicts::before_locals(request.number, || sealed(request, alone).0)
+}
+
+/// Runs some transactions of a block for what they define, and keeps nothing else of the block: no
+/// history and no states. Needs [`connected`], in the mode of the ledger's own work.
+pub fn defined_by(request: &Request) -> Vec<Outcome> {
+    lock_conflicts::before_locals(request.number, || {
+        let (ran, _) = ran_alone(request);
+        effects::start();
+        ran.outcomes
+    })
 }
 
 fn sealed(request: &Request, run: fn(&Request) -> Ran) -> (LedgerBlock, Ran) {
@@ -219,12 +230,16 @@ fn run(request: &Request) -> Ran {
     leader::run(request).unwrap_or_else(|| alone(request))
 }
 
-fn alone(request: &Request) -> Ran {
+fn ran_alone(request: &Request) -> (HasRun, Vec<usize>) {
     effects::start();
     deploy::start();
     planned::start();
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
-    let ran = part::run(request, &positions, Company::Alone);
+    (part::run(request, &positions, Company::Alone), positions)
+}
+
+fn alone(request: &Request) -> Ran {
+    let (ran, positions) = ran_alone(request);
     let Finished {
         report,
         transaction_effects,

@@ -9,6 +9,7 @@ pub mod client_role;
 pub mod damaged_rows;
 pub mod definitions;
 pub mod definitions_lock;
+pub mod deployed;
 pub mod dropped;
 pub mod failure;
 pub mod history;

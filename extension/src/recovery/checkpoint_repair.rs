@@ -75,6 +75,14 @@ pub fn take_bases(
 }
 
 fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cured {
+    make_base(table, number);
+    let shown = |state: &State| json!({ "checkpoint": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
+    Cured::of_table(table, shown(live), shown(told))
+}
+
+/// Makes the table, shown to be as certified at block `number`, the base of its checkpoints. Cost: a
+/// copy of the table.
+pub fn make_base(table: &LedgerTable, number: i64) {
     let base = table.checkpoint.as_deref().unwrap_or_default();
     let columns = table.listed("");
     let rows = format!(
@@ -88,8 +96,6 @@ fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cu
             UPDATE chainify_ledger.ledger_table SET base_block = $2 WHERE id = $1";
         spi::query(sql, &[cell(table.id), cell(number)], |_| ());
     });
-    let shown = |state: &State| json!({ "checkpoint": { "rows": state.row_count, "state": hex(&table.state_hash(state)) } });
-    Cured::of_table(table, shown(live), shown(told))
 }
 
 /// Drops the checkpoints whose rows are no longer those kept with them, and makes a new one of the

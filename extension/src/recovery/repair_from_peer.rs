@@ -65,7 +65,8 @@ fn stage_rows(call: &mut Call) -> Answer {
             make_stage(client, table, owner);
             let cells = by_column(table, &received).or_raise();
             let types = types(client, table);
-            owner.run(|| insert(table, &types, cells));
+            let into = format!("pg_temp.{}", staged_name(table));
+            owner.run(|| insert(table, &into, false, &types, cells));
         })
     });
     call.void()
@@ -99,7 +100,10 @@ fn make_stage(client: &SpiClient<'_>, table: &LedgerTable, owner: Role) {
 }
 
 /// The texts of each column, by name. Raises 22023 when a row is malformed or has other columns.
-fn by_column(table: &LedgerTable, received: &[&[u8]]) -> Result<Vec<Vec<Option<String>>>, PgError> {
+pub fn by_column(
+    table: &LedgerTable,
+    received: &[&[u8]],
+) -> Result<Vec<Vec<Option<String>>>, PgError> {
     let mut columns = vec![Vec::with_capacity(received.len()); table.columns.len()];
     for row in received {
         let cells = cells::decode(row, columns.len())
@@ -112,7 +116,7 @@ fn by_column(table: &LedgerTable, received: &[&[u8]]) -> Result<Vec<Vec<Option<S
 }
 
 /// The columns' types, by name of column.
-fn types(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<String> {
+pub fn types(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<String> {
     let sql = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute
         WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attname::text COLLATE \"C\"";
     let mut types = Vec::new();
@@ -123,19 +127,32 @@ fn types(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<String> {
     types
 }
 
-fn insert(table: &LedgerTable, types: &[String], cells: Vec<Vec<Option<String>>>) {
+/// Adds rows to a relation that has the table's columns, of which it may compute some.
+pub fn insert(
+    table: &LedgerTable,
+    into: &str,
+    computes: bool,
+    types: &[String],
+    cells: Vec<Vec<Option<String>>>,
+) {
     let columns = by_name(table);
-    let numbers = 1..=columns.len();
-    let list = |part: &dyn Fn(usize) -> String| -> String {
-        numbers.clone().map(part).collect::<Vec<_>>().join(", ")
+    let all: Vec<usize> = (1..=columns.len()).collect();
+    let written = all.iter().copied();
+    let written: Vec<usize> = written
+        .filter(|n| !(computes && columns[n - 1].generated))
+        .collect();
+    let list = |of: &[usize], part: &dyn Fn(usize) -> String| -> String {
+        let parts: Vec<_> = of.iter().map(|n| part(*n)).collect();
+        parts.join(", ")
     };
     let sql = format!(
-        "INSERT INTO pg_temp.{} ({}) SELECT {} FROM ROWS FROM ({}) u ({})",
-        staged_name(table),
-        list(&|n| columns[n - 1].quoted.clone()),
-        list(&|n| format!("u.c{n}::{}", types[n - 1])),
-        list(&|n| format!("pg_catalog.unnest(${n}::pg_catalog.text[])")),
-        list(&|n| format!("c{n}")),
+        "INSERT INTO {into} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM ROWS FROM ({}) u ({})",
+        list(&written, &|n| columns[n - 1].quoted.clone()),
+        list(&written, &|n| format!("u.c{n}::{}", types[n - 1])),
+        list(&all, &|n| format!(
+            "pg_catalog.unnest(${n}::pg_catalog.text[])"
+        )),
+        list(&all, &|n| format!("c{n}")),
     );
     let arguments: Vec<_> = cells.into_iter().map(cell).collect();
     spi::connected(|| under_path(|| spi::as_caller(&sql, &arguments, |_| ())));

@@ -164,7 +164,8 @@ fn repair_triggers(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<Cured> {
         .collect()
 }
 
-fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> {
+/// Puts the state in place of the one kept while blocks ran.
+pub fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cured> {
     let running = table.running_state();
     if running
         .as_ref()
@@ -255,10 +256,17 @@ fn as_owner_with_stage(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str
 /// Changes a table or partition as its owner, who is bound by no policy meanwhile. A partition may
 /// have another owner than its table. Conditions and expressions of indexes are evaluated as in a
 /// block.
-fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+pub fn as_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, sql: &str) {
+    by_owner(client, relation, name, || {
+        spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ())))
+    });
+}
+
+/// Runs `f` as the owner of a table, who is bound by no policy of it meanwhile.
+pub fn by_owner(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, f: impl FnOnce()) {
     let owner = Role::owner_of(relation);
     let forced = lift_forced_policies(client, relation, name);
-    owner.run(|| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ()))));
+    owner.run(f);
     if forced {
         let sql = format!("ALTER TABLE {name} FORCE ROW LEVEL SECURITY");
         spi::connected(|| spi::execute(&sql, &[]));

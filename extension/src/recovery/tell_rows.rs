@@ -65,7 +65,7 @@ fn state_tables(call: &mut Call) -> Answer {
 }
 
 /// Returns the position, when the rows at the end of block `number` can be told.
-fn check_block(client: &SpiClient<'_>, number: i64, hash: &[u8]) -> Result<i64, PgError> {
+pub fn check_block(client: &SpiClient<'_>, number: i64, hash: &[u8]) -> Result<i64, PgError> {
     half_committed::refuse(client, Sees::Statement);
     let position = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
     let kept = stored_blocks::block(client, Sees::Statement, number);
@@ -87,7 +87,8 @@ fn check_block(client: &SpiClient<'_>, number: i64, hash: &[u8]) -> Result<i64, 
     }
 }
 
-fn not_told(detail: String) -> PgError {
+/// SQLSTATE 55000: another organisation may be able to tell.
+pub fn not_told(detail: String) -> PgError {
     PgError::new(b"55000", "the rows at that block cannot be told").detail(detail)
 }
 

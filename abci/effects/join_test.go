@@ -1,0 +1,52 @@
+package effects
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/backend"
+)
+
+// A database without blocks, whose node has no first block, is filled by another organisation. The
+// core asks again while nobody helps, and goes on where the database then stands.
+func TestAnEmptyDatabaseJoins(t *testing.T) {
+	core, err := NewCore(Config{Organisation: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1)
+	step := func(e Event, wantSuffix string) {
+		t.Helper()
+		var got []string
+		for _, a := range core.Step(now, e) {
+			if _, report := a.(Report); !report {
+				got = append(got, fmt.Sprintf("%T%+v", a, a))
+			}
+		}
+		if s := strings.Join(got, " "); !strings.HasSuffix(s, wantSuffix) || (wantSuffix == "") != (s == "") {
+			t.Fatalf("after %T: %q, want %q", e, s, wantSuffix)
+		}
+	}
+	step(Started{Ordered: 40, Certified: 40}, "ReadPosition{}")
+	step(DatabaseAt{}, "FetchOrdered{Number:1}")
+	step(Fetched{Number: 1, Failure: Gone}, "Join{}")
+	step(Joined{Failure: NoHelp, Why: "nobody"}, "")
+	if why := core.joining.reason(); !strings.Contains(why, "nobody") || core.State() != "catching_up" {
+		t.Errorf("%s, because %s", core.State(), why)
+	}
+	now = core.DeadlineMS()
+	step(Tick{}, "Join{}")
+	step(Joined{Failure: BeyondRepair}, "")
+	now = core.DeadlineMS()
+	step(Tick{}, "Join{}")
+	step(Joined{Failure: Unavailable}, "") // the connection was lost
+	now = core.DeadlineMS()
+	step(Tick{}, "ReadPosition{}")
+	step(DatabaseAt{}, "Join{}")
+	step(Joined{}, "ReadPosition{}")
+	step(DatabaseAt{Position: backend.Position{Number: 40, Certified: 40}}, "FetchOrdered{Number:40}")
+	if core.joining.wanted {
+		t.Error("it would join again")
+	}
+}
