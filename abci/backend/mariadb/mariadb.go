@@ -41,7 +41,7 @@ const (
 	stuckAfter   = 60 * time.Second
 	cleanupLimit = 5 * time.Second // for rolling back and disconnecting after something failed
 	lockSeconds  = 5               // for which a node waits for the lock of a lost connection of its own
-	poolConns    = 6
+	poolConns    = 8
 	outcomesMax  = 1_000 // transactions that one query looks up
 )
 
@@ -63,6 +63,7 @@ var (
 	_ backend.Backend    = (*Backend)(nil)
 	_ backend.Inspector  = (*Backend)(nil)
 	_ backend.Maintainer = (*Backend)(nil)
+	_ backend.Desk       = (*Backend)(nil)
 )
 
 // New prepares a backend; the first Position connects.
