@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -19,7 +20,8 @@ const (
 	askedBytesMax = 64 << 20 // their statements and parameters
 	askedOfOneMax = 1_000    // of one login
 	waitMaxMS     = 600_000  // for which a client waits
-	answersKept   = 20       // minutes; a client that waits longer than it may reads none
+	answersKept   = 20       // minutes; no client waits for longer
+	forgetEvery   = time.Minute
 )
 
 // deskTables are of clients that submit by SQL. Nobody but the ledger's role has rights on them:
@@ -30,11 +32,11 @@ var deskTables = []string{
 	`request (id BIGINT UNSIGNED PRIMARY KEY, login VARCHAR(128) NOT NULL, role VARCHAR(63) NOT NULL, kind VARCHAR(8) NOT NULL,
 		statement LONGTEXT NOT NULL, parameters LONGTEXT, size INT NOT NULL, expires BIGINT NOT NULL)`,
 	// transaction is NULL when nothing was submitted. sql_state says why there is no block.
-	`answer (id BIGINT UNSIGNED PRIMARY KEY, transaction BINARY(32), sql_state CHAR(5), message VARCHAR(500), made_at DATETIME(6) NOT NULL, KEY (made_at))`,
+	`answer (id BIGINT UNSIGNED PRIMARY KEY, transaction BINARY(32), sql_state CHAR(5), message VARCHAR(500), made_at DATETIME(6) NOT NULL)`,
 }
 
-// ledgerProcedures run with the rights of the ledger's role, under READ COMMITTED or in single
-// statements: the client is in no transaction.
+// ledgerProcedures run with the rights of the ledger's role, in transactions of single statements:
+// the client is in none. They look by SELECT … INTO, since a query within IF locks what it reads.
 //
 // A session that may execute submit_ROLE has this role, so no client speaks for another. A request
 // is known to its procedure alone, which deletes the answer. Cost: a look every few milliseconds
@@ -46,7 +48,7 @@ BEGIN
 	DECLARE asked_id BIGINT UNSIGNED DEFAULT uuid_short();
 	DECLARE bytes BIGINT DEFAULT octet_length(asked) + coalesce(octet_length(asked_parameters), 0);
 	DECLARE limit_ms BIGINT DEFAULT least(greatest(coalesce(@chainify_wait_timeout, 30000), 0), %d);
-	DECLARE waited, pause, withdrawn BIGINT DEFAULT 0;
+	DECLARE waited, pause, found BIGINT DEFAULT 0;
 	DECLARE who VARCHAR(128) DEFAULT left(user(), 128);
 	DECLARE submitted BINARY(32) DEFAULT NULL;
 	DECLARE state CHAR(5) DEFAULT NULL;
@@ -57,48 +59,57 @@ BEGIN
 		SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'the statement is NULL';
 	ELSEIF bytes > %d THEN
 		SIGNAL SQLSTATE '54000' SET MESSAGE_TEXT = 'the statement and its parameters are longer than %d bytes';
-	ELSEIF (SELECT count(*) >= %d OR coalesce(sum(size), 0) + bytes > %d OR coalesce(sum(login = who), 0) >= %d FROM %%L.request) THEN
+	END IF;
+	SELECT count(*) >= %d OR coalesce(sum(size), 0) + bytes > %d OR coalesce(sum(login = who), 0) >= %d INTO found FROM %%L.request;
+	COMMIT;
+	IF found THEN
 		SIGNAL SQLSTATE '53400' SET MESSAGE_TEXT = 'too many requests wait for the node: submit again later';
 	END IF;
-	COMMIT;
 	INSERT INTO %%L.request (id, login, role, kind, statement, parameters, size, expires)
 		VALUES (asked_id, who, client, asked_kind, asked, asked_parameters, bytes, unix_timestamp(sysdate()) + 1 + limit_ms DIV 1000);
 	COMMIT;
-	taken: LOOP
-		IF EXISTS (SELECT 1 FROM %%L.answer WHERE id = asked_id) THEN
-			LEAVE taken;
-		END IF;
-		COMMIT;
-		IF waited >= limit_ms THEN
-			DELETE FROM %%L.request WHERE id = asked_id;
-			SET withdrawn = row_count();
+	BEGIN -- a failure here is none of the transaction that was submitted
+		DECLARE CONTINUE HANDLER FOR 1205, 1213 BEGIN END;
+		taken: LOOP
+			SELECT count(*) INTO found FROM %%L.answer WHERE id = asked_id;
 			COMMIT;
-			IF withdrawn = 1 THEN
-				SIGNAL SQLSTATE '08001' SET MESSAGE_TEXT = 'the node takes no requests, and nothing was submitted: it is not running, or does not reach this database';
+			IF found THEN
+				LEAVE taken;
 			END IF;
-			LEAVE taken;
-		END IF;
-		SET pause = least(1 + waited DIV 20, 20), waited = waited + pause;
-		DO sleep(pause / 1000);
-	END LOOP;
-	ordered: LOOP
-		SELECT transaction, sql_state, message INTO submitted, state, why FROM %%L.answer WHERE id = asked_id;
-		IF state IS NOT NULL OR EXISTS (SELECT 1 FROM %%L."transaction" WHERE id = submitted) OR waited >= limit_ms THEN
-			LEAVE ordered;
-		END IF;
+			IF waited >= limit_ms THEN
+				DELETE FROM %%L.request WHERE id = asked_id;
+				SET found = row_count();
+				COMMIT;
+				IF found = 1 THEN
+					SIGNAL SQLSTATE '08001' SET MESSAGE_TEXT = 'the node takes no requests, and nothing was submitted: it is not running, or does not reach this database';
+				END IF;
+				LEAVE taken;
+			END IF;
+			SET pause = least(1 + waited DIV 20, 20), waited = waited + pause;
+			DO sleep(pause / 1000);
+		END LOOP;
+		ordered: LOOP
+			SELECT transaction, sql_state, message INTO submitted, state, why FROM %%L.answer WHERE id = asked_id;
+			SELECT count(*) INTO found FROM %%L."transaction" WHERE id = submitted;
+			COMMIT;
+			IF state IS NOT NULL OR found OR waited >= limit_ms THEN
+				LEAVE ordered;
+			END IF;
+			SET pause = least(2 + waited DIV 40, 20), waited = waited + pause;
+			DO sleep(pause / 1000);
+		END LOOP;
+		DELETE FROM %%L.answer WHERE id = asked_id;
 		COMMIT;
-		SET pause = least(2 + waited DIV 40, 20), waited = waited + pause;
-		DO sleep(pause / 1000);
-	END LOOP;
-	DELETE FROM %%L.answer WHERE id = asked_id;
-	COMMIT;
+	END;
 	CALL %%L.tell(submitted, state, why);
 	COMMIT;
 END`, waitMaxMS, wire.ProposalBytesMax, wire.ProposalBytesMax, askedMax, askedBytesMax, askedOfOneMax),
 	// tell is the answer: a row, or the reason why there is none.
 	`tell(submitted BINARY(32), state CHAR(5), why VARCHAR(500)) READS SQL DATA SQL SECURITY DEFINER
 BEGIN
-	IF EXISTS (SELECT 1 FROM %L."transaction" WHERE id = submitted) THEN
+	DECLARE found BIGINT;
+	SELECT count(*) INTO found FROM %L."transaction" WHERE id = submitted;
+	IF found THEN
 		SELECT lower(hex(id)) AS id, block, place AS "index", outcome, row_count AS "rows", nullif(sql_state, '') AS "sqlstate", nullif(error, '') AS error
 			FROM %L."transaction" WHERE id = submitted;
 	ELSEIF state IS NOT NULL AND submitted IS NOT NULL THEN
@@ -113,17 +124,19 @@ END`,
 	fmt.Sprintf(`wait_for(asked CHAR(64)) READS SQL DATA SQL SECURITY DEFINER
 BEGIN
 	DECLARE limit_ms BIGINT DEFAULT least(greatest(coalesce(@chainify_wait_timeout, 30000), 0), %d);
-	DECLARE waited BIGINT DEFAULT 0;
+	DECLARE waited, found BIGINT DEFAULT 0;
 	DECLARE submitted BINARY(32) DEFAULT unhex(asked);
 	IF @@in_transaction THEN
 		SIGNAL SQLSTATE '25001' SET MESSAGE_TEXT = 'a transaction is open, and may see no later outcome: COMMIT or ROLLBACK first';
 	ELSEIF asked IS NULL OR NOT asked RLIKE '^[0-9a-f]{64}$' THEN
 		SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'an id has 64 hexadecimal digits';
 	END IF;
-	WHILE NOT EXISTS (SELECT 1 FROM %%L."transaction" WHERE id = submitted) AND waited < limit_ms DO
+	SELECT count(*) INTO found FROM %%L."transaction" WHERE id = submitted;
+	WHILE NOT found AND waited < limit_ms DO
 		COMMIT;
 		SET waited = waited + 20;
 		DO sleep(0.02);
+		SELECT count(*) INTO found FROM %%L."transaction" WHERE id = submitted;
 	END WHILE;
 	CALL %%L.tell(submitted, NULL, NULL);
 	COMMIT;
@@ -160,7 +173,8 @@ func planDesk(name names, clients []string) (do, undo []string) {
 	return do, undo
 }
 
-// Asked are the oldest requests of clients that still wait, at most so many.
+// Asked are the oldest requests of clients that still wait, at most so many. Now and then it forgets
+// old answers.
 func (b *Backend) Asked(ctx context.Context, most int) ([]backend.Asked, error) {
 	rows, err := b.pool.QueryContext(ctx, b.name.in(`SELECT id, role, kind, statement, coalesce(parameters, ''), expires <= unix_timestamp() FROM %L.request ORDER BY id LIMIT ?`), most)
 	if err != nil {
@@ -182,7 +196,10 @@ func (b *Backend) Asked(ctx context.Context, most int) ([]backend.Asked, error) 
 		return nil
 	})
 	if err == nil && len(late) > 0 {
-		_, err = b.pool.ExecContext(ctx, b.name.in("DELETE FROM %L.request WHERE id IN (")+strings.Join(late, ",")+")")
+		_, err = b.pool.ExecContext(ctx, b.name.in("DELETE %L.request FROM %L.request FORCE INDEX (PRIMARY) WHERE id IN (")+strings.Join(late, ",")+")")
+	}
+	if now := time.Now(); err == nil && now.Sub(b.forgot) > forgetEvery {
+		b.forgot, err = now, b.forget(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read requests: %w", err)
@@ -190,8 +207,29 @@ func (b *Backend) Asked(ctx context.Context, most int) ([]backend.Asked, error) 
 	return asked, nil
 }
 
+// forget deletes answers that nobody reads any more. It takes no lock of others.
+func (b *Backend) forget(ctx context.Context) error {
+	rows, err := b.pool.QueryContext(ctx, b.name.in("SELECT id FROM %L.answer WHERE made_at < utc_timestamp(6) - INTERVAL ? MINUTE LIMIT 10000"), answersKept)
+	if err != nil {
+		return err
+	}
+	var old []string
+	err = each(rows, func() error {
+		var number uint64
+		if err := rows.Scan(&number); err != nil {
+			return err
+		}
+		old = append(old, fmt.Sprint(number))
+		return nil
+	})
+	if err == nil && len(old) > 0 {
+		_, err = b.pool.ExecContext(ctx, b.name.in("DELETE %L.answer FROM %L.answer FORCE INDEX (PRIMARY) WHERE id IN (")+strings.Join(old, ",")+")")
+	}
+	return err
+}
+
 // Take answers requests for good, but for those that their clients have withdrawn: the numbers of
-// the others. It also forgets old answers.
+// the others.
 func (b *Backend) Take(ctx context.Context, answers []backend.Answer) (taken []uint64, err error) {
 	tx, err := b.pool.BeginTx(ctx, nil)
 	if err != nil {
@@ -204,8 +242,9 @@ func (b *Backend) Take(ctx context.Context, answers []backend.Answer) (taken []u
 		byNumber[answers[i].Number] = &answers[i]
 		numbers[i] = fmt.Sprint(answers[i].Number)
 	}
-	in := " WHERE id IN (" + strings.Join(numbers, ",") + ")"
-	rows, err := tx.QueryContext(ctx, b.name.in("SELECT id FROM %L.request")+in+" FOR UPDATE SKIP LOCKED")
+	// By the key alone: a scan would wait for requests that clients have not committed.
+	in := b.name.in(" FROM %L.request FORCE INDEX (PRIMARY) WHERE id IN (") + strings.Join(numbers, ",") + ")"
+	rows, err := tx.QueryContext(ctx, "SELECT id"+in+" FOR UPDATE SKIP LOCKED")
 	if err != nil {
 		return nil, fmt.Errorf("take requests: %w", err)
 	}
@@ -222,17 +261,11 @@ func (b *Backend) Take(ctx context.Context, answers []backend.Answer) (taken []u
 		arguments = append(arguments, columnsOf(byNumber[number])...)
 		return nil
 	})
-	for _, step := range []struct {
-		statement string
-		arguments []any
-	}{
-		{b.name.in("INSERT INTO %L.answer (id, transaction, sql_state, message, made_at) VALUES ") + strings.Join(values, ","), arguments},
-		{b.name.in("DELETE FROM %L.request") + in, nil},
-		{b.name.in("DELETE FROM %L.answer WHERE made_at < utc_timestamp(6) - INTERVAL ? MINUTE"), []any{answersKept}},
-	} {
-		if err == nil && len(taken) > 0 {
-			_, err = tx.ExecContext(ctx, step.statement, step.arguments...)
-		}
+	if err == nil && len(taken) > 0 {
+		_, err = tx.ExecContext(ctx, b.name.in("INSERT INTO %L.answer (id, transaction, sql_state, message, made_at) VALUES ")+strings.Join(values, ","), arguments...)
+	}
+	if err == nil && len(taken) > 0 {
+		_, err = tx.ExecContext(ctx, b.name.in("DELETE %L.request")+in)
 	}
 	if err == nil {
 		err = tx.Commit()

@@ -170,6 +170,11 @@ func TestClientsAreToldWhatIsUnknown(t *testing.T) {
 	if asked, err := b.Asked(t.Context(), 10); err != nil || len(asked) != 0 {
 		t.Errorf("a request whose client is gone: %v %v", asked, err)
 	}
+	o.run(t, "INSERT INTO "+o.name+"_ledger.answer VALUES (2, NULL, '53400', 'nobody reads it', utc_timestamp() - INTERVAL 1 HOUR)")
+	var kept int
+	if err := b.forget(t.Context()); err != nil || o.root.QueryRow("SELECT count(*) FROM "+o.name+"_ledger.answer").Scan(&kept) != nil || kept != 0 {
+		t.Errorf("%d old answers are kept (%v)", kept, err)
+	}
 	if taken, err := b.Take(t.Context(), []backend.Answer{{Number: 1}}); err != nil || len(taken) != 0 {
 		t.Errorf("a request that is withdrawn was taken: %v %v", taken, err)
 	}
@@ -232,6 +237,49 @@ func TestClientsAskForThemselvesAlone(t *testing.T) {
 				t.Error(err)
 			}
 			return
+		}
+	}
+}
+
+// Clients that ask at once do not wait for each other in a circle, nor with the node.
+func TestManyClientsAskAtOnce(t *testing.T) {
+	o := fresh(t, items)
+	b := o.open(t)
+	connected(t, b)
+	const clients, each = 8, 50
+	done := make(chan error, clients*each)
+	for i := range clients {
+		client := o.clientOf(t, fmt.Sprintf("desk_many_%d", i), operators, 30_000)
+		go func() {
+			for range each {
+				_, err := call(t.Context(), client, "chainify_execute('x', NULL)")
+				done <- err
+			}
+		}()
+	}
+	for answered, deadline := 0, time.Now().Add(time.Minute); answered < clients*each; {
+		asked, err := b.Asked(t.Context(), 100)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatal(answered, err)
+		}
+		answers := make([]backend.Answer, len(asked))
+		for i := range asked {
+			answers[i] = backend.Answer{Number: asked[i].Number, SQLState: "53400", Message: "heard"}
+		}
+		if len(answers) > 0 {
+			if _, err := b.Take(t.Context(), answers); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for len(done) > 0 {
+			if err := <-done; stateOf(err) != "53400" {
+				var kind, name, status string
+				_ = o.root.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status)
+				_, status, _ = strings.Cut(status, "LATEST DETECTED DEADLOCK")
+				status, _, _ = strings.Cut(status, "\nTRANSACTIONS\n")
+				t.Fatalf("after %d answers: %v\n%s", answered, err, status)
+			}
+			answered++
 		}
 	}
 }

@@ -51,6 +51,8 @@ type Backend struct {
 	name names
 	pool *sql.DB
 
+	forgot time.Time // when answers were last looked through; of the caller of Asked
+
 	mu     sync.Mutex // guards the block connection; held while it works
 	conn   *sql.Conn
 	id     int64 // of the block connection at the server
