@@ -173,8 +173,8 @@ func planDesk(name names, clients []string) (do, undo []string) {
 	return do, undo
 }
 
-// Asked are the oldest requests of clients that still wait, at most so many. Now and then it forgets
-// old answers.
+// Asked are the oldest requests of clients that still wait, at most so many. Every minute it
+// forgets old answers.
 func (b *Backend) Asked(ctx context.Context, most int) ([]backend.Asked, error) {
 	rows, err := b.pool.QueryContext(ctx, b.name.in(`SELECT id, role, kind, statement, coalesce(parameters, ''), expires <= unix_timestamp() FROM %L.request ORDER BY id LIMIT ?`), most)
 	if err != nil {
