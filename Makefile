@@ -63,11 +63,12 @@ dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 pin-images:
 	@scripts/pin-images
 
-## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report; ANALYTICS=1: the analytics worker, whose first build takes long, answers queries at a block beside the load)
+## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report; ANALYTICS=1: the analytics worker, whose first build takes long, answers queries at a block beside the load). ENGINES=mixed: two of the four keep a MariaDB
 .PHONY: demo
 demo: pgtree build-node $(if $(filter 1,$(ANALYTICS)),build-analytics)
+	@$(if $(filter mixed,$(ENGINES)),scripts/setup-mariadb)
 	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
-	@exec build/demo -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank $(if $(filter 1,$(ANALYTICS)),-analytics $(WORKER))
+	@exec build/demo $(if $(filter mixed,$(ENGINES)),-mixed) -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank $(if $(filter 1,$(ANALYTICS)),-analytics $(WORKER))
 
 ## check: format, lints, plain English, seams between the parts
 .PHONY: check

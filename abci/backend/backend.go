@@ -347,6 +347,37 @@ type Planner interface {
 	DuePlans(ctx context.Context, blockTime time.Time, most int) ([]DuePlan, error)
 }
 
+// Asked is a transaction that a client asks for by SQL in a database that does not reach the node.
+type Asked struct {
+	Number     uint64
+	Role       string // the client has shown to have it
+	Kind       string // sql, deploy
+	SQL        string
+	Parameters string // a JSON array; empty: none
+}
+
+// Answer is what a client that asked is told.
+type Answer struct {
+	Number uint64
+	// Transaction is the one that was submitted; zeros: nothing was. The database has its outcome,
+	// or SQLState and Message say why it never runs.
+	Transaction       wire.TxID
+	SQLState, Message string
+}
+
+// Desk is a database whose clients submit transactions by SQL, and that does not reach the node.
+// The node looks for what they ask, and answers. A request is submitted at most once: it is
+// answered before. Nothing in it is trusted but its role.
+type Desk interface {
+	// Asked are the oldest requests without an answer, at most so many.
+	Asked(ctx context.Context, most int) ([]Asked, error)
+	// Take answers requests for good, and gives the numbers of those that it answered. The clients
+	// of the others have given up.
+	Take(ctx context.Context, answers []Answer) ([]uint64, error)
+	// Change corrects the answer to a request that was taken.
+	Change(ctx context.Context, a Answer) error
+}
+
 type forWhom struct{}
 
 // For says for whom something is asked of a database that several share.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -177,7 +178,10 @@ func engineAgrees(t *testing.T, mariaDB ...string) {
 		if got := pieces(ctx, t, o); got != shopRows*100-7 {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, shopRows*100-7)
 		}
+	}
+	for _, o := range net.Organisations {
 		refusesWrites(ctx, t, o)
+		submitsBySQL(ctx, t, o)
 		toolsSpeakOf(ctx, t, o)
 	}
 	_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
@@ -238,6 +242,46 @@ func refusesWrites(ctx context.Context, t *testing.T, o *harness.Organisation) {
 		if err := o.MariaDB.Exec(ctx, "till", database, statement); !errors.As(err, &refused) {
 			t.Errorf("%s: %s: %v", o.Name, statement, err)
 		}
+	}
+}
+
+// submitsBySQL lets a client of a MariaDB submit by its driver and by the mariadb program, and read
+// its own changes.
+func submitsBySQL(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	if o.MariaDB == nil {
+		return
+	}
+	db, err := o.MariaDB.Open(database, "till")
+	must(t, err)
+	defer db.Close()
+	type row struct {
+		id                  string
+		block, place, count int64
+		outcome             bool
+		state, message      *string
+	}
+	call := func(statement, parameters string) (r row) {
+		t.Helper()
+		must(t, db.QueryRowContext(ctx, "CALL chainify_execute(?, ?)", statement, parameters).Scan(&r.id, &r.block, &r.place, &r.outcome, &r.count, &r.state, &r.message))
+		return r
+	}
+	var before, after int64
+	must(t, db.QueryRowContext(ctx, "SELECT pieces FROM stock WHERE id = 80").Scan(&before))
+	if r := call("UPDATE stock SET pieces = pieces - $1 WHERE id = $2", "[1, 80]"); !r.outcome || r.count != 1 {
+		t.Errorf("%s: %+v", o.Name, r)
+	}
+	must(t, db.QueryRowContext(ctx, "SELECT pieces FROM stock WHERE id = 80").Scan(&after))
+	if after != before-1 {
+		t.Errorf("%s: %d pieces after the answer, want %d", o.Name, after, before-1)
+	}
+	if r := call("INSERT INTO stock (id, item, pieces) VALUES (1, 'again', 1)", "[]"); r.outcome || r.block == 0 || r.state == nil || *r.state != "23505" {
+		t.Errorf("%s: a key that is there: %+v", o.Name, r)
+	}
+	out, err := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--socket="+o.MariaDB.Socket, "-u", "till", "-E", database,
+		"-e", "CALL chainify_execute('UPDATE stock SET pieces = pieces - 1 WHERE id = 81', NULL); SELECT pieces AS have FROM stock WHERE id = 81").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "outcome: 1") || !strings.Contains(string(out), "rows: 1") || !strings.Contains(string(out), "have: ") {
+		t.Errorf("%s: mariadb: %v %s", o.Name, err, out)
 	}
 }
 

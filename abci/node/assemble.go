@@ -191,6 +191,15 @@ func (n *node) plans() *gateway.Plans {
 	return &gateway.Plans{Database: database, Submit: n.gateway.Submit, Now: time.Now, Log: n.log.With("part", "plans")}
 }
 
+// desk is what submits for clients of the database; nil where these reach the node themselves.
+func (n *node) desk() *gateway.Desk {
+	database, ok := n.backend.(backend.Desk)
+	if !ok {
+		return nil
+	}
+	return &gateway.Desk{Database: database, Gateway: n.gateway, Now: time.Now, Log: n.log.With("part", "desk")}
+}
+
 // assembleEffects makes the effect consensus and, with a database, its way to the other
 // organisations' databases.
 func (n *node) assembleEffects() error {

@@ -84,6 +84,9 @@ func (n *node) start(r *running, d *doors) error {
 	if plans := n.plans(); plans != nil {
 		r.parts.Go(func() error { plans.Run(r.inner); return nil })
 	}
+	if desk := n.desk(); desk != nil {
+		r.parts.Go(func() error { desk.Run(r.inner); return nil })
+	}
 	if anchored != nil {
 		r.parts.Go(func() error { anchored.Run(r.inner); return nil })
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -87,7 +88,7 @@ func PlanInstallation(dsn, node string, clients ...string) (Installation, error)
 		},
 		Undo: []string{"DROP DATABASE %L", "DROP ROLE " + name.role(), "DROP ROLE " + admin},
 	}
-	for _, table := range ledgerTables {
+	for _, table := range slices.Concat(ledgerTables, deskTables) {
 		p.Do = append(p.Do, "CREATE TABLE IF NOT EXISTS %L."+table+" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
 	}
 	for _, client := range clients {
@@ -97,6 +98,8 @@ func PlanInstallation(dsn, node string, clients ...string) (Installation, error)
 		p.Do = append(p.Do, "CREATE ROLE IF NOT EXISTS "+quoted(client), "GRANT "+quoted(client)+" TO "+node)
 		p.Undo = append(p.Undo, "REVOKE "+quoted(client)+" FROM "+node)
 	}
+	do, undo := planDesk(name, clients)
+	p.Do, p.Undo = append(p.Do, do...), append(undo, p.Undo...)
 	for i := range p.Do {
 		p.Do[i] = name.in(p.Do[i])
 	}
@@ -119,8 +122,13 @@ func Install(ctx context.Context, dsn, node string, clients ...string) error {
 		return fmt.Errorf("install: %w", err)
 	}
 	defer func() { _ = pool.Close() }()
+	conn, err := pool.Conn(ctx) // a setting of the session holds for later statements
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
 	for _, statement := range p.Do {
-		if _, err := pool.ExecContext(ctx, statement); err != nil {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("install: %.60s: %w", statement, err)
 		}
 	}

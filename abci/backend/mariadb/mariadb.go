@@ -41,7 +41,7 @@ const (
 	stuckAfter   = 60 * time.Second
 	cleanupLimit = 5 * time.Second // for rolling back and disconnecting after something failed
 	lockSeconds  = 5               // for which a node waits for the lock of a lost connection of its own
-	poolConns    = 6
+	poolConns    = 8
 	outcomesMax  = 1_000 // transactions that one query looks up
 )
 
@@ -50,6 +50,8 @@ type Backend struct {
 	cfg  Config
 	name names
 	pool *sql.DB
+
+	forgot time.Time // when answers were last looked through; of the caller of Asked
 
 	mu     sync.Mutex // guards the block connection; held while it works
 	conn   *sql.Conn
@@ -63,6 +65,7 @@ var (
 	_ backend.Backend    = (*Backend)(nil)
 	_ backend.Inspector  = (*Backend)(nil)
 	_ backend.Maintainer = (*Backend)(nil)
+	_ backend.Desk       = (*Backend)(nil)
 )
 
 // New prepares a backend; the first Position connects.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ func newInstallMariaDB() *cobra.Command {
 		Short: "Install the ledger in a MariaDB",
 		Long: `install-mariadb makes the ledger's own database NAME_ledger beside the database NAME of --dsn, and the roles NAME_chainify of
 the ledger and NAME_admin of those who attach tables. It gives the node's user NAME_chainify and the roles of clients: a
-transaction runs as one of them. The database and the node's user are there before; the user needs no other rights.
+transaction runs as one of them. Sessions with such a role submit by the procedure chainify_execute. The database and the node's user are there before; the user needs no other rights.
 
 It prints each statement, and those that undo the installation. Installing again changes nothing. PostgreSQL needs no such command:
 there it is CREATE EXTENSION chainify.
@@ -56,6 +57,10 @@ func writeInstallation(out io.Writer, plan mariadb.Installation, dry bool) {
 	}
 	fmt.Fprintln(out, did)
 	for _, statement := range plan.Do {
+		if strings.Contains(statement, ";") { // the mariadb program would end it there
+			fmt.Fprintf(out, "DELIMITER //\n  %s//\nDELIMITER ;\n", statement)
+			continue
+		}
 		fmt.Fprintf(out, "  %s;\n", statement)
 	}
 	fmt.Fprintln(out, "to undo it, detach all tables, stop the node, then (the ledger is gone with its database):")

@@ -1,7 +1,7 @@
 // Command demo shows Chainify on one machine: four organisations with the same bank in four
-// PostgreSQL databases of their own. It puts them on a shared ledger in place, loads them from all
-// sides, tampers with one, and shows how that is found and repaired. It prints what it measured and
-// which claims held; the exit code says whether all did.
+// databases of their own, all PostgreSQL or two of them MariaDB. It puts them on a shared ledger in
+// place, loads them from all sides, tampers with one, and shows how that is found and repaired. It
+// prints what it measured and which claims held; the exit code says whether all did.
 package main
 
 import (
@@ -30,6 +30,7 @@ var organisations = []string{"acme", "bolt", "cargo", "delta"}
 type options struct {
 	pg, chainify, dir, scripts string
 	analytics                  string
+	mixed                      bool
 	customers, transactions    int
 	clients                    int
 	seed                       int64
@@ -43,12 +44,17 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "directory of the network; emptied when an earlier demo made it")
 	flag.StringVar(&o.scripts, "scripts", "", "directory of the Smallbank scripts")
 	flag.StringVar(&o.analytics, "analytics", "", "the analytics worker, which then answers queries at a block beside the load; empty: none")
+	flag.BoolVar(&o.mixed, "mixed", false, "cargo and delta keep a MariaDB")
 	flag.IntVar(&o.customers, "customers", 10000, "customers of the bank")
 	flag.IntVar(&o.transactions, "transactions", 4000, "transactions in all: half by plain SQL, half by chainify.execute")
 	flag.IntVar(&o.clients, "clients", 8, "clients of each organisation")
 	flag.Int64Var(&o.seed, "seed", 2021, "seed of the load")
 	flag.BoolVar(&o.once, "once", os.Getenv("ONCE") == "1", "end after the report (also: ONCE=1)")
 	flag.Parse()
+	if o.mixed && o.analytics != "" {
+		fmt.Fprintln(os.Stderr, "demo: the analytics worker mirrors no MariaDB")
+		os.Exit(2)
+	}
 	if o.pg == "" || o.chainify == "" || o.dir == "" || o.scripts == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "usage: demo -pg TREE -chainify BINARY -dir DIR -scripts DIR (make demo knows them)")
 		os.Exit(2)
@@ -79,16 +85,20 @@ var errClaims = errors.New("not all claims held")
 func run(ctx context.Context, o options) (err error) {
 	d := &demo{options: o, out: newScreen(os.Stdout), bank: smallbank.Bank{Scripts: o.scripts, Customers: o.customers}}
 	d.out.title("Four organisations, one ledger: %v", organisations)
-	d.net, err = harness.New(ctx, harness.Config{
-		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Database: database, Organisations: organisations,
-	})
+	cfg := harness.Config{Dir: o.dir, PG: o.pg, Chainify: o.chainify, Database: database, Organisations: organisations}
+	steps := []func(context.Context) error{d.databases, d.enable, d.attach, d.mirror, d.loadPlain, d.conflict, d.load, d.tamper, d.verify}
+	lookAround, printReport := d.lookAround, d.report.print
+	if o.mixed {
+		cfg.MariaDB, steps, lookAround, printReport = mixedMariaDB, d.mixedSteps(), d.mixedLookAround, d.report.printMixed
+	}
+	d.net, err = harness.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		err = d.finish(err)
 	}()
-	for _, step := range []func(context.Context) error{d.databases, d.enable, d.attach, d.mirror, d.loadPlain, d.conflict, d.load, d.tamper, d.verify} {
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("ended before all was shown")
@@ -98,10 +108,10 @@ func run(ctx context.Context, o options) (err error) {
 			return errClaims
 		}
 	}
-	d.report.print(d.out)
+	printReport(d.out)
 	held := d.claims.print(d.out)
 	if !o.once {
-		d.lookAround()
+		lookAround()
 		<-ctx.Done()
 	}
 	if !held {

@@ -67,9 +67,7 @@ func (r *report) tampering(v deviation, tampered time.Time) {
 }
 
 func (r *report) print(s screen) {
-	s.line("")
-	s.title("Measured on this machine, four organisations together, fsync on")
-	for _, row := range [][2]string{
+	r.rows(s, [][2]string{
 		{"transactions of plain SQL", r.plain.String()},
 		{"COMMIT with its statements, median", millis(r.plain.latencies.Quantile(0.5))},
 		{"COMMIT with its statements, 95th percentile", millis(r.plain.latencies.Quantile(0.95))},
@@ -77,10 +75,27 @@ func (r *report) print(s screen) {
 		{"of these succeeded / failed their CHECK", fmt.Sprintf("%d / %d", r.succeeded, r.refused)},
 		{"chainify.execute, median", millis(r.executed.latencies.Quantile(0.5))},
 		{"chainify.execute, 95th percentile", millis(r.executed.latencies.Quantile(0.95))},
+	})
+}
+
+// printMixed is print for two engines, which have no load of plain SQL in common.
+func (r *report) printMixed(s screen) {
+	r.rows(s, [][2]string{
+		{"transactions by chainify.execute and chainify_execute", r.executed.String()},
+		{"of these succeeded / found their key taken", fmt.Sprintf("%d / %d", r.succeeded, r.refused)},
+		{"answer, median", millis(r.executed.latencies.Quantile(0.5))},
+		{"answer, 95th percentile", millis(r.executed.latencies.Quantile(0.95))},
+	})
+}
+
+func (r *report) rows(s screen, load [][2]string) {
+	s.line("")
+	s.title("Measured on this machine, four organisations together, fsync on")
+	for _, row := range append(load, [][2]string{
 		{"tampered row: from the touching transaction to its detection", millis(r.detection)},
 		{"tampered row: repair and re-execution", millis(r.repair)},
 		{"tampered row: visible in the one database for", millis(r.exposed)},
-	} {
+	}...) {
 		s.line("  %-62s %s", row[0], row[1])
 	}
 }
