@@ -39,6 +39,7 @@ type runner struct {
 	change  func(*config.Config) // after it was read and checked; nil: nothing is changed
 	rejoin  chan os.Signal
 	lane    lane.Options
+	knows   wire.Protocol // 0: what the program does
 	log     *lockedBuffer
 	cancel  context.CancelFunc
 	done    chan error
@@ -69,6 +70,20 @@ func (b *lockedBuffer) tail(lines int) string {
 
 func (r *runner) start() {
 	r.t.Helper()
+	ready := make(chan struct{})
+	r.cancel, r.done = r.run(func() { close(ready) })
+	select {
+	case <-ready:
+	case err := <-r.done:
+		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
+	}
+}
+
+// run runs the node until it is cancelled, or ends by itself.
+func (r *runner) run(ready func()) (cancel context.CancelFunc, done chan error) {
+	r.t.Helper()
 	c, err := config.Load(string(r.home))
 	if err != nil {
 		r.t.Fatal(err)
@@ -77,23 +92,16 @@ func (r *runner) start() {
 		r.change(&c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	r.cancel, r.done = cancel, make(chan error, 1)
+	done = make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane,
+		Home: r.home, Config: c, Version: "test", Ready: ready, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {
 		opt.Backend = r.backend()
 	}
-	go func() { r.done <- Run(ctx, opt) }()
-	select {
-	case <-ready:
-	case err := <-r.done:
-		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
-	case <-time.After(20 * time.Second):
-		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
-	}
+	go func() { done <- Run(ctx, opt) }()
+	return cancel, done
 }
 
 func (r *runner) stop() {

@@ -326,7 +326,12 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"consent", fmt.Sprintf("%d of %s", s.Consent, plural(s.Organisations, "organisation"))},
 		{"nodes connected", fmt.Sprint(s.Peers)},
 		{"version", s.Version},
+		{"protocol", protocolLine(s.Protocol)},
+		{"others know", othersKnow(s.Protocol)},
 	} {
+		if line[1] == "" {
+			continue
+		}
 		fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
 	}
 	return b.String()
