@@ -466,20 +466,6 @@ func govern(t *testing.T, client *gateway.Client, sequence uint64, signers []*ru
 	return submitChange(t, client, wire.Encode(&wire.GovernanceChange{ChainId: "test", Sequence: sequence, Actions: actions}), signers)
 }
 
-// submitChange submits an encoded change that these nodes' organisations approve.
-func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*runner) error {
-	t.Helper()
-	signed := &wire.SignedGovernanceChange{Change: raw}
-	for _, r := range signers {
-		key, err := r.home.GatewayKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed.Approvals = append(signed.Approvals, wire.Approve(key, organisationOf(r), "test", raw))
-	}
-	return client.Govern(context.Background(), signed)
-}
-
 func organisationOf(r *runner) string { return filepath.Base(string(r.home)) }
 
 func status(t testing.TB, c *gateway.Client) *wire.StatusResponse {

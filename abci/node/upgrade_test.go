@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -26,6 +28,20 @@ func toVersion(t *testing.T, c *gateway.Client, sequence uint64, version uint32,
 	}
 	eventually(t, patience, "the version is announced", func() bool { return status(t, c).Protocol.Next == version })
 	return at
+}
+
+// submitChange submits an encoded change that these nodes' organisations approve.
+func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*runner) error {
+	t.Helper()
+	signed := &wire.SignedGovernanceChange{Change: raw}
+	for _, r := range signers {
+		key, err := r.home.GatewayKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed.Approvals = append(signed.Approvals, wire.Approve(key, organisationOf(r), "test", raw))
+	}
+	return client.Govern(context.Background(), signed)
 }
 
 // stopsForNewer waits until the node ended by itself, for a version that it does not know.
@@ -115,3 +131,15 @@ func signedHeight(r *runner) (int64, error) {
 
 // heightsLate is how many heights a version may come into force after its own, for a pending block.
 const heightsLate = 10
+
+// Neither votes nor proposals are signed under a version that is not known.
+func TestNothingIsSignedUnderAVersionThatIsNotKnown(t *testing.T) {
+	newer := &wire.NewerProtocolError{Version: 2, Height: 9, Known: 1}
+	k := &keys{newer: func() error { return newer }}
+	if err := k.SignVote("test", &cmtproto.Vote{Height: 9}); !errors.Is(err, newer) {
+		t.Errorf("a vote: %v", err)
+	}
+	if err := k.SignProposal("test", &cmtproto.Proposal{Height: 9}); !errors.Is(err, newer) {
+		t.Errorf("a proposal: %v", err)
+	}
+}

@@ -224,12 +224,8 @@ It takes effect once enough organisations have signed the file and somebody has 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var actions []*wire.GovernanceAction
-			if cmd.Flags().Changed("consent") {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: consent}})
-			}
-			if cmd.Flags().Changed("approvals") {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: approvals}})
-			}
+			actions = append(actions, given(cmd, "consent", &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: consent}})...)
+			actions = append(actions, given(cmd, "approvals", &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: approvals}})...)
 			for i, names := range [][]string{votes, orderingOnly} {
 				for _, name := range names {
 					actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_OrderingOnly{
@@ -257,12 +253,8 @@ It takes effect once enough organisations have signed the file and somebody has 
 			if more := sharesAction(cmd, registry.BlockShares, shares); more != nil {
 				actions = append(actions, more)
 			}
-			if cmd.Flags().Changed(snapshotEveryFlag) {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: snapshotEvery}})
-			}
-			if cmd.Flags().Changed(protocolFlag) {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_ProtocolVersion{ProtocolVersion: protocol}})
-			}
+			actions = append(actions, given(cmd, snapshotEveryFlag, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: snapshotEvery}})...)
+			actions = append(actions, given(cmd, protocolFlag, &wire.GovernanceAction{Body: &wire.GovernanceAction_ProtocolVersion{ProtocolVersion: protocol}})...)
 			if len(actions) == 0 {
 				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max, --block-keys-max, --snapshot-every and --protocol-version is needed")
 			}
@@ -280,6 +272,14 @@ It takes effect once enough organisations have signed the file and somebody has 
 	numberFlag(cmd, &snapshotEvery, snapshotEveryFlag, "order blocks from one snapshot of the order to the next, by which nodes join; 0: none")
 	numberFlag(cmd, &protocol, protocolFlag, "version of the protocol from --from-height on, one more than that in force; alone in its change")
 	return cmd
+}
+
+// given is an action if its flag is there.
+func given(cmd *cobra.Command, flag string, action *wire.GovernanceAction) []*wire.GovernanceAction {
+	if !cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return []*wire.GovernanceAction{action}
 }
 
 // protocolFlag is that of the version of the protocol.
