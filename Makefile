@@ -125,7 +125,13 @@ test-rust: setup
 .PHONY: test-go
 test-go: pgtree
 	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v /model$$) && $(GO) test -timeout 30m ./model'
+	@$(MAKE) --no-print-directory test-upgrade
 	@scripts/fuzz-decoders
+
+## test-upgrade: a synthetic next version of the protocol, which no release contains: four organisations upgraded one by one
+.PHONY: test-upgrade
+test-upgrade:
+	@cd abci && $(GO) test -count=1 -tags synthetic_next -timeout 20m ./wire ./app ./audit ./node -run 'Version|Upgraded'
 
 ## test-mariadb: the conformance suite against a private MariaDB, which is installed from Debian when it is missing; random blocks there and in PostgreSQL
 .PHONY: test-mariadb

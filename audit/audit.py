@@ -155,7 +155,7 @@ class Consortium:
     """Who takes part at one time; consent and approvals of 0 stand for the defaults."""
 
     def __init__(self, chain_id, organisations, consent=0):
-        self.chain_id, self.organisations, self.consent, self.approvals = chain_id, organisations, consent, 0
+        self.chain_id, self.organisations, self.consent, self.approvals, self.protocol = chain_id, organisations, consent, 0, 1
 
     @classmethod
     def of_genesis(cls, genesis):
@@ -176,8 +176,8 @@ class Consortium:
         authority.gateway_keys = {name: organisation.gateway_key for name, organisation in self.organisations.items()}
         return authority
 
-    def approve(self, change, approvals, field):
-        """Raises Wrong unless enough organisations signed the change's bytes."""
+    def approve(self, change, approvals, field, least=0):
+        """Raises Wrong unless enough organisations, least at any rate, signed the change's bytes."""
         voters, message, before = self.voters(), b"chainify/governance/1" + lp(self.chain_id.encode()) + change, ""
         for i, approval in enumerate(approvals):
             name, at = approval["organisation"], f"{field}.approvals[{i}]"
@@ -188,7 +188,7 @@ class Consortium:
             if not signature_holds(self.organisations[name].gateway_key, message, approval["signature"]):
                 raise Wrong(at, f"the signature of {name} does not fit")
             before = name
-        if len(approvals) < (self.approvals or 2 * len(voters) // 3 + 1):
+        if len(approvals) < max(least, self.approvals or 2 * len(voters) // 3 + 1):
             raise Wrong(f"{field}.approvals", f"{len(approvals)} of {len(voters)} approve, that is too few")
 
     def member(self, name, field):
@@ -201,7 +201,12 @@ class Consortium:
         if number in (1, 2):
             setattr(self, "consent" if number == 1 else "approvals", body)
             return
-        if number in (12, 13):  # a block's time and its shares: nothing of whose votes count
+        if number in (12, 13, 14):  # a block's time and its shares, snapshots: nothing of whose votes count
+            return
+        if number == 15:
+            if body <= self.protocol:
+                raise Wrong(field, f"version {body} of the protocol follows version {self.protocol}")
+            self.protocol = body
             return
         if number == 4:
             self.member(body.decode(), field)
@@ -257,7 +262,9 @@ class Authorities:
             sequence += 2 if withdrawal else 1  # the change that is withdrawn stands in no record
             if change.get(1) != founders.chain_id.encode() or change.get(2) != sequence:
                 raise Wrong(f"{field}.change", f"it is not change {sequence} of this chain")
-            founders.approve(entry["change"], entry["approvals"], field)
+            version = any(number == 15 for action in actions for number, _ in fields(action, f"{field}.change"))
+            least = founders.authority().consent if version else 0  # that agree on a block
+            founders.approve(entry["change"], entry["approvals"], field, least)
             since = max(1, self.periods[-1][0])
             if entry["from_block"] < since or withdrawal and entry["from_block"] > since:
                 raise Wrong(f"{field}.from_block", "before that of the change before, or a withdrawal with another")
@@ -339,6 +346,11 @@ def effect_vote(extension):
     return (number, effect_round, extension[13:45], extension[46:78]) if good else None
 
 
+def salted(extension, organisation, block_hash):
+    """What a vote of this form for a LedgerBlockHash says."""
+    return sha256(b"chainify/effect-vote/1", lp(organisation.encode()), block_hash)
+
+
 def check_certificate(receipt, authority):
     certificate, agreeing, order = receipt["certificate"], set(), None
     for i, vote in enumerate(certificate["votes"]):
@@ -354,7 +366,7 @@ def check_certificate(receipt, authority):
             raise Wrong(field, "it is for another block or effect round")
         if order not in (None, names):
             raise Wrong(field, "it names another order block than the votes before")
-        if value != sha256(b"chainify/effect-vote/1", lp(name.encode()), receipt["hash"]):
+        if value != salted(vote["extension"], name, receipt["hash"]):
             raise Wrong(field, "it is not for the effects of this block")
         if not signature_holds(key, sign_bytes(receipt["chain_id"].encode(), vote), vote["signature"]):
             raise Wrong(field, "the signature does not fit")

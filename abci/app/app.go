@@ -58,7 +58,14 @@ type Options struct {
 	Joining *Joining
 	// Snapshot is told of each snapshot that is kept, by its order block; nil: nobody asks.
 	Snapshot func(height int64, block wire.Hash)
-	Logger   *slog.Logger
+	// Knows is the newest version of the protocol that the program knows; 0: wire.ProtocolVersion.
+	// Tests have one program be an older one.
+	Knows wire.Protocol
+	// Stop is told, once, that the next order block is made by a newer version. Hold then keeps
+	// CometBFT waiting until the node stops. nil: nobody is told, and nothing waits.
+	Stop   func(error)
+	Hold   func()
+	Logger *slog.Logger
 }
 
 const (
@@ -126,6 +133,9 @@ func New(opt Options) (*App, error) {
 	}
 	if opt.HoldBack == 0 {
 		opt.HoldBack = holdBack
+	}
+	if opt.Knows == 0 {
+		opt.Knows = wire.ProtocolVersion
 	}
 	state, err := opt.Store.Load()
 	if err != nil {
@@ -199,9 +209,13 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 	if err != nil {
 		return nil, fmt.Errorf("genesis: %w", err)
 	}
+	founding := registry.Genesis(req.InitialHeight)
+	if err := a.newer(founding); err != nil {
+		return nil, fmt.Errorf("genesis: %w", err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state, a.founding = registry.Genesis(req.InitialHeight), true
+	a.state, a.founding = founding, true
 	hash := a.state.AppHash()
 	return &abci.ResponseInitChain{AppHash: hash[:]}, nil
 }
@@ -273,6 +287,9 @@ func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*p
 	}
 	if state == nil {
 		return nil, errors.New("the chain is not initialised")
+	}
+	if err := a.refuse(state); err != nil {
+		return nil, err
 	}
 	opened, errs := a.opened.all(state.Registry(), txs)
 	for i, err := range errs {

@@ -71,6 +71,9 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 	}
 	told := a.blocks != nil
 	a.mu.Unlock()
+	if err := a.newer(staged.next); err != nil && a.opt.Stop != nil {
+		a.opt.Stop(err)
+	}
 	a.snapshotKept(staged)
 	if !told { // blocks are given again at start, from the store that they are in
 		return &abci.ResponseCommit{}, nil
@@ -202,7 +205,7 @@ func (a *App) Ordered(n uint64) (*wire.OrderedBlock, error) {
 	}
 	b := &wire.OrderedBlock{
 		Number: n, Height: record.Height, TimeMicro: record.TimeMicro, OrderHash: record.OrderHash,
-		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round,
+		Organisations: record.Organisations, Consent: record.Consent, Round: record.Round, Protocol: record.Protocol,
 		Quarantined: record.Quarantined, QuarantineAll: record.QuarantineAll, Suspects: record.Suspects,
 		IDs: body.IDs, Transactions: body.Transactions,
 	}
@@ -271,6 +274,14 @@ type Status struct {
 	Pending       *PendingStatus   `json:"pending"`
 	Evidence      uint64           `json:"evidence"` // conflicting votes seen since the start
 	Suspended     []string         `json:"suspended"`
+	Protocol      uint32           `json:"protocol"` // version in force
+	Upgrade       *Upgrade         `json:"upgrade"`  // that waits; null: none
+}
+
+// Upgrade is a version of the protocol that an accepted change brings.
+type Upgrade struct {
+	Version uint32 `json:"version"`
+	Height  int64  `json:"height"` // not in force before
 }
 
 // PendingStatus shows what the pending ledger block waits for.
@@ -293,7 +304,10 @@ func (a *App) Status() (s Status, ok bool) {
 	s = Status{
 		Height: state.Height(), LastOrdered: state.LastOrdered(), Consent: state.Registry().Consent(), Governance: state.Governance(),
 		Organisations: state.Registry().Organisations(), Evidence: a.EvidenceCount(),
-		Suspended: state.SuspendedClients(),
+		Suspended: state.SuspendedClients(), Protocol: state.Registry().Protocol().Version(),
+	}
+	if version, height := state.Upgrade(); version != 0 {
+		s.Upgrade = &Upgrade{version, height}
 	}
 	s.LastCertified, s.CertifiedHash = state.LastCertified()
 	if p := state.Pending(); p != nil {

@@ -25,6 +25,9 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 	if err != nil {
 		return nil, fmt.Errorf("prepare proposal %d: %w", req.Height, err)
 	}
+	if err := a.refuse(state); err != nil {
+		return nil, fmt.Errorf("prepare proposal %d: %w", req.Height, err)
+	}
 	space := req.MaxTxBytes
 	out := &abci.ResponsePrepareProposal{}
 	block := order.Block{Height: req.Height, TimeMicro: wire.TimeOf(req.Time)}
@@ -336,7 +339,11 @@ func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVote
 		return nil, fmt.Errorf("verify vote extension at height %d: %w", req.Height, err)
 	}
 	_, known := state.Registry().OrganisationOf(req.ValidatorAddress)
-	if _, err := wire.DecodeEffectVote(req.VoteExtension); err != nil || !known {
+	vote, err := wire.DecodeEffectVote(req.VoteExtension)
+	if err == nil && vote.Protocol != state.Registry().Protocol() {
+		err = fmt.Errorf("version %d of the protocol, version %d is in force", vote.Protocol.Version(), state.Registry().Protocol().Version())
+	}
+	if err != nil || !known {
 		a.log.Debug("vote extension refused", "validator", fmt.Sprintf("%X", req.ValidatorAddress), "known", known, "error", err)
 		answer.Status = abci.ResponseVerifyVoteExtension_REJECT
 	}

@@ -160,6 +160,9 @@ func (a *App) arrive(s *arriving) error {
 		return fmt.Errorf("it is of chain %q, height %d, AppHash %x; want %q, %d, %x",
 			state.Registry().ChainID(), state.Height(), state.AppHash(), a.opt.Joining.ChainID, s.height, s.appHash)
 	}
+	if err := a.newer(state); err != nil {
+		return err
+	}
 	if err := a.opt.Store.join(state, s); err != nil {
 		return err
 	}

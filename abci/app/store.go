@@ -59,6 +59,8 @@ type ledgerRecord struct {
 	Quarantined   []uint32  `json:"quarantined,omitempty"`
 	QuarantineAll bool      `json:"quarantine_all,omitempty"`
 	Suspects      []uint32  `json:"suspects,omitempty"`
+
+	Protocol wire.Protocol `json:"protocol,omitempty"`
 }
 
 // Load reads the committed state; nil before the first Commit. Cost: grows with the unexpired
@@ -205,7 +207,7 @@ func (s *Store) commitPending(w *writer, after *order.State, result *order.Resul
 func recordOf(p *order.Pending, skipped []uint32) *ledgerRecord {
 	return &ledgerRecord{
 		Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, TxCount: p.TxCount, Skipped: skipped,
-		Organisations: p.Organisations, Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects,
+		Organisations: p.Organisations, Consent: p.Consent, Round: p.Round, Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, Protocol: p.Protocol,
 	}
 }
 

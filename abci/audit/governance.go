@@ -134,7 +134,8 @@ func (f Founding) Authorities(g *Governance) (Authorities, error) {
 
 // consortium is who takes part at one time.
 type consortium struct {
-	consent, approvals int // 0: by the number of organisations
+	consent, approvals int    // 0: by the number of organisations
+	protocol           uint32 // version in force; 0: the first
 	organisations      []Organisation
 }
 
@@ -193,6 +194,9 @@ func (c consortium) approved(chainID string, sequence uint64, change GovernanceC
 	if want := cmp.Or(c.approvals, 2*n/3+1); len(change.Approvals) < want {
 		return nil, fmt.Errorf("approvals: %d of %d organisations approve, want %d", len(change.Approvals), n, want)
 	}
+	if want := c.authority(chainID).Consent; decoded.ProtocolVersion() != 0 && len(change.Approvals) < want {
+		return nil, fmt.Errorf("approvals: %d of %d organisations approve a version of the protocol, want %d", len(change.Approvals), n, want)
+	}
 	return decoded, nil
 }
 
@@ -234,6 +238,11 @@ func (c *consortium) act(action *wire.GovernanceAction) error {
 		return c.with(a.OrderingOnly.Organisation, func(o *Organisation) { o.OrderingOnly = a.OrderingOnly.Only })
 	case *wire.GovernanceAction_Validator:
 		return c.with(a.Validator.Organisation, func(o *Organisation) { o.setValidator(a.Validator.Validator) })
+	case *wire.GovernanceAction_ProtocolVersion:
+		if a.ProtocolVersion <= c.protocol {
+			return fmt.Errorf("version %d of the protocol follows version %d", a.ProtocolVersion, c.protocol)
+		}
+		c.protocol = a.ProtocolVersion
 	case *wire.GovernanceAction_BlockTimes, *wire.GovernanceAction_BlockShares, *wire.GovernanceAction_SnapshotEvery: // say nothing of whose votes count
 	}
 	return nil

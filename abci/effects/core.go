@@ -292,7 +292,9 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 	}
 	c.blocks[b.Number] = b
 	if b.Round > 0 && b.Number > c.certified {
-		c.ladderOf(b.Number).round(c.ballots.Of(wire.Key{Number: b.Number, OrderHash: b.OrderHash, Round: b.Round - 1}))
+		before := b.Key()
+		before.Round--
+		c.ladderOf(b.Number).round(c.ballots.Of(before))
 	}
 }
 

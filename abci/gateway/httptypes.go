@@ -140,7 +140,30 @@ type Status struct {
 	Organisations uint32 `json:"organisations"`
 	Consent       uint32 `json:"consent"`
 	Reason        string `json:"reason,omitempty"` // of an exclusion
-	Gateway       *Queue `json:"gateway,omitempty"`
+
+	Protocol *Protocol `json:"protocol,omitempty"`
+
+	Gateway *Queue `json:"gateway,omitempty"`
+}
+
+// Protocol is which versions of the protocol are in force, known and to come.
+type Protocol struct {
+	InForce       uint32            `json:"in_force"`
+	Known         uint32            `json:"known"`                 // the newest that the node's program knows
+	Next          uint32            `json:"next,omitempty"`        // that comes
+	NextHeight    uint64            `json:"next_height,omitempty"` // order height before which it is not in force
+	Organisations map[string]uint32 `json:"organisations"`         // what the programs of the others know; 0: not connected
+}
+
+func protocolOf(p *wire.ProtocolStatus) *Protocol {
+	if p == nil {
+		return nil
+	}
+	out := &Protocol{p.InForce, p.Known, p.Next, p.NextHeight, map[string]uint32{}}
+	for _, o := range p.Organisations {
+		out.Organisations[o.Organisation] = o.Version
+	}
+	return out
 }
 
 // Queue is how the gateway stands.
@@ -167,7 +190,7 @@ func StatusOfNode(s *wire.StatusResponse) Status {
 	return Status{
 		Organisation: s.Organisation, ChainID: s.ChainId, Version: s.Version, State: s.State, Height: s.Height,
 		LastOrdered: s.LastOrdered, LastCertified: s.LastCertified, LastCommitted: s.LastCommitted,
-		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent, Reason: s.Reason,
+		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent, Reason: s.Reason, Protocol: protocolOf(s.Protocol),
 	}
 }
 

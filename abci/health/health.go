@@ -34,6 +34,22 @@ func Wrong(s *wire.StatusResponse) []string {
 	if behind := int64(s.LastOrdered) - int64(s.LastCommitted); behind > 1 && (s.State == "serving" || s.State == "executing") {
 		wrong = append(wrong, fmt.Sprintf("the database is %d blocks behind the order", behind))
 	}
+	return append(wrong, upgrade(s.Protocol)...)
+}
+
+// upgrade lists those who do not know the version of the protocol that comes.
+func upgrade(p *wire.ProtocolStatus) (wrong []string) {
+	if p.GetNext() == 0 {
+		return nil
+	}
+	if p.Known < p.Next {
+		wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and this program knows versions up to %d: the node stops there; install a release that knows it", p.Next, p.NextHeight, p.Known))
+	}
+	for _, o := range p.Organisations {
+		if o.Version != 0 && o.Version < p.Next {
+			wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and the program of %s knows versions up to %d", p.Next, p.NextHeight, o.Organisation, o.Version))
+		}
+	}
 	return wrong
 }
 

@@ -19,15 +19,21 @@ func TestWhatIsWrongIsToldWorstFirst(t *testing.T) {
 		status *wire.StatusResponse
 		want   []string // what each line has, in their order
 	}{
-		"all is well":                          {well(nil), nil},
-		"a block is being executed":            {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "executing", 8 }), nil},
-		"a node without a database":            {well(func(s *wire.StatusResponse) { s.State, s.LastCommitted = "ordering_only", 0 }), nil},
-		"alone, with nobody to be connected":   {well(func(s *wire.StatusResponse) { s.Organisations, s.Peers = 1, 0 }), nil},
-		"no peers":                             {well(func(s *wire.StatusResponse) { s.Peers = 0 }), []string{"no other node is connected"}},
-		"the database lags":                    {well(func(s *wire.StatusResponse) { s.LastOrdered = 9 }), []string{"2 blocks behind"}},
-		"lag that the state explains":          {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "catching_up", 99 }), []string{"catching up"}},
-		"no database":                          {well(func(s *wire.StatusResponse) { s.State = "database_down" }), []string{"cannot be reached"}},
-		"a machine that fails":                 {well(func(s *wire.StatusResponse) { s.State, s.Reason = "failing", "54001" }), []string{"agree on: 54001"}},
+		"all is well":                        {well(nil), nil},
+		"a block is being executed":          {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "executing", 8 }), nil},
+		"a node without a database":          {well(func(s *wire.StatusResponse) { s.State, s.LastCommitted = "ordering_only", 0 }), nil},
+		"alone, with nobody to be connected": {well(func(s *wire.StatusResponse) { s.Organisations, s.Peers = 1, 0 }), nil},
+		"no peers":                           {well(func(s *wire.StatusResponse) { s.Peers = 0 }), []string{"no other node is connected"}},
+		"the database lags":                  {well(func(s *wire.StatusResponse) { s.LastOrdered = 9 }), []string{"2 blocks behind"}},
+		"lag that the state explains":        {well(func(s *wire.StatusResponse) { s.State, s.LastOrdered = "catching_up", 99 }), []string{"catching up"}},
+		"no database":                        {well(func(s *wire.StatusResponse) { s.State = "database_down" }), []string{"cannot be reached"}},
+		"a machine that fails":               {well(func(s *wire.StatusResponse) { s.State, s.Reason = "failing", "54001" }), []string{"agree on: 54001"}},
+		"a version that all know": {well(func(s *wire.StatusResponse) {
+			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 2, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 2}, {Organisation: "away"}}}
+		}), nil},
+		"a version that two do not know": {well(func(s *wire.StatusResponse) {
+			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 1, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 1}}}
+		}), []string{"the node stops there", "the program of bolt"}},
 		"recovery":                             {well(func(s *wire.StatusResponse) { s.State = "recovering" }), []string{"chainify.deviations"}},
 		"excluded, and why":                    {well(func(s *wire.StatusResponse) { s.State, s.Reason = "excluded", "no checkpoint" }), []string{"(no checkpoint)"}},
 		"a state that this version knows not":  {well(func(s *wire.StatusResponse) { s.State = "dreaming" }), []string{`"dreaming"`}},

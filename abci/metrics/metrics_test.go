@@ -41,6 +41,7 @@ func newMetrics(db *database) *Metrics {
 	standing := Standing{
 		Status: func(context.Context) *wire.StatusResponse {
 			return &wire.StatusResponse{
+				Protocol:     &wire.ProtocolStatus{InForce: 1, Known: 2, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 1}, {Organisation: "away"}}},
 				Organisation: "acme", ChainId: "trade", Version: "1", Height: 9, LastOrdered: 4, LastCertified: 3, LastCommitted: 2,
 				State: "serving", Peers: 2, Organisations: 3, Consent: 2,
 			}
@@ -171,6 +172,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		`chainify_operation_failures_total{failure="stuck",operation="execute"}`: "1",
 		`chainify_operation_seconds_sum{operation="execute"}`:                    "1",
 		`chainify_incidents_total{incident="effects deviate"}`:                   "0",
+		`chainify_protocol_version{standing="next"}`:                             "2", `chainify_protocol_known{organisation="bolt"}`: "1", "chainify_protocol_next_height": "9",
 	})
 }
 
@@ -188,7 +190,7 @@ func TestDashboardAndAlertsNameWhatIsTold(t *testing.T) {
 	values := map[string][]string{
 		"state": States, "incident": {string(effects.Deviation)}, "verdict": {string(agrees), string(differs), string(stuck)},
 		"stage":    {"ordered", "certified", "committed", "pending", "unordered", "wanted", "serving"},
-		"standing": {"standby", "left_behind", "other_primary", "silent"},
+		"standing": {"standby", "left_behind", "other_primary", "silent", "in_force", "known", "next"},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboard.json"} {
 		text, err := os.ReadFile("../../helm/chainify/files/" + file)

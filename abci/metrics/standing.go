@@ -43,6 +43,9 @@ var (
 	peersUp       = describe("peers", "Other nodes that are connected.")
 	organisations = describe("organisations", "Organisations with a database.")
 	consentOf     = describe("consent", "How many organisations must report the same effects.")
+	protocol      = describe("protocol_version", "Version of the protocol: in force, the newest that this node's program knows, and the one that comes (next, 0: none).", "standing")
+	protocolNext  = describe("protocol_next_height", "The order height before which the next version of the protocol is not in force; 0: none comes.")
+	protocolKnown = describe("protocol_known", "The oldest version of the protocol that the programs of an organisation's connected nodes know at most.", "organisation")
 	pending       = describe("queue_transactions", "Transactions accepted here: without an outcome yet (pending), and not in a block yet (unordered).", "stage")
 	earlyAborts   = describe("early_aborts_total", "EFFECTS transactions refused and not ordered, since a row that they saw had changed.")
 	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
@@ -63,7 +66,7 @@ var (
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, blocks, peersUp, organisations, consentOf, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
+		state, build, height, oldest, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
 	}
 )
 
@@ -101,6 +104,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(peersUp, float64(s.Peers))
 	gauge(organisations, float64(s.Organisations))
 	gauge(consentOf, float64(s.Consent))
+	if p := s.Protocol; p != nil {
+		gauge(protocol, float64(p.InForce), "in_force")
+		gauge(protocol, float64(p.Known), "known")
+		gauge(protocol, float64(p.Next), "next")
+		gauge(protocolNext, float64(p.NextHeight))
+		for _, o := range p.Organisations {
+			if o.Version != 0 {
+				gauge(protocolKnown, float64(o.Version), o.Organisation)
+			}
+		}
+	}
 	gauge(pending, float64(q.Pending), "pending")
 	gauge(pending, float64(q.Unordered), "unordered")
 	out <- prometheus.MustNewConstMetric(earlyAborts, prometheus.CounterValue, float64(q.EarlyAborts))

@@ -176,6 +176,17 @@ func (a *admission) unnamed(err error) {
 	}
 }
 
+// organisationOf is the member that vouches for a connected node; empty: none does.
+func (a *admission) organisationOf(peer p2p.Peer) string {
+	for _, text := range []string{a.heardOf(peer.ID()), shownBy(peer)} {
+		vouch, err := wire.ParseVouch(text)
+		if err == nil && vouch.By(a.registry().Keys(vouch.Organisation), a.chainID, string(peer.ID())) {
+			return vouch.Organisation
+		}
+	}
+	return ""
+}
+
 // shownBy is what a node shows of itself when it connects.
 func shownBy(peer p2p.Peer) string {
 	info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)

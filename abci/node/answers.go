@@ -77,6 +77,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	}
 	if order, ok := n.app.Status(); ok {
 		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
+		out.Protocol = n.protocol(order)
 	}
 	if n.order.catchingUp() {
 		out.State = "catching_up"
@@ -132,6 +133,7 @@ func (n *node) registryResponse() (*wire.RegistryResponse, error) {
 		ChainId: record.ChainID, Changes: record.Changes, Consent: uint32(registry.Consent()), DefaultConsent: record.Consent == 0,
 		Approvals: uint32(registry.Approvals()), DefaultApprovals: record.Approvals == 0, Organisations: registry.Members(),
 		BlockTimes: registry.BlockTimes(), BlockShares: registry.BlockShares(), SnapshotEvery: uint32(record.Parameters.SnapshotEvery),
+		ProtocolVersion: registry.Protocol().Version(), ProtocolKnown: n.knows().Version(),
 	}
 	status, ok := n.app.Status()
 	if !ok || status.Governance.Waiting == nil {

@@ -42,7 +42,7 @@ func (n *node) assemble() error {
 	}
 	limits := n.opt.Config.GatewayLimits()
 	limits.BundleTransactions = min(limits.BundleTransactions, n.founded.Parameters().BlockTransactionsMax)
-	n.order = &ordering{}
+	n.order = &ordering{ending: make(chan struct{})}
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
@@ -74,7 +74,7 @@ func (n *node) openKeys() (err error) {
 			return err
 		}
 	}
-	n.keys, err = newKeys(n.opt.Home, &n.opt.Config, remote, n.registry, n.log)
+	n.keys, err = newKeys(n.opt.Home, &n.opt.Config, remote, n.registry, n.newerProtocol, n.log)
 	return err
 }
 
@@ -270,14 +270,17 @@ func (n *node) assembleOrder() error {
 	}
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
-		Retention: n.retention(), Joining: n.joining(), Snapshot: n.tellTrust,
+		Retention: n.retention(), Joining: n.joining(), Snapshot: n.tellTrust, Knows: n.opt.Knows, Stop: n.stopForNewer, Hold: n.order.hold,
 		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
 	})
 	if err != nil {
 		return err
 	}
+	if err := n.newerProtocol(); err != nil {
+		return err
+	}
 	n.effects.Attach(n.app)
-	if err := n.order.open(n); err != nil {
+	if err := errors.Join(n.order.open(n), n.newerProtocol()); err != nil {
 		return err
 	}
 	from, next, pending := n.app.Voting()

@@ -28,7 +28,9 @@ type keys struct {
 	registry     func() *order.Registry
 	slots        bool           // as Home.OpenSigner takes it
 	remote       *config.Signer // in place of the home's validator keys; nil: there is none
-	log          *slog.Logger
+	// newer is why nothing may be signed: a version of the protocol that the program does not know.
+	newer func() error
+	log   *slog.Logger
 
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
@@ -40,13 +42,13 @@ type keys struct {
 
 var _ types.PrivValidator = (*keys)(nil)
 
-func newKeys(home config.Home, c *config.Config, remote *config.Signer, registry func() *order.Registry, log *slog.Logger) (*keys, error) {
+func newKeys(home config.Home, c *config.Config, remote *config.Signer, registry func() *order.Registry, newer func() error, log *slog.Logger) (*keys, error) {
 	nodeKey, err := home.NodeKey()
 	if err != nil {
 		return nil, err
 	}
 	k := &keys{
-		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: registry, slots: c.Consensus.ExpressLane, remote: remote, log: log, validators: map[string]*config.Signer{},
+		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: registry, newer: newer, slots: c.Consensus.ExpressLane, remote: remote, log: log, validators: map[string]*config.Signer{},
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,6 +197,9 @@ func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
 
 // SignVote implements types.PrivValidator.
 func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
+	if err := k.newer(); err != nil {
+		return fmt.Errorf("sign vote: %w", err)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, v := range k.validators {
@@ -207,6 +212,9 @@ func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
 
 // SignProposal implements types.PrivValidator.
 func (k *keys) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
+	if err := k.newer(); err != nil {
+		return fmt.Errorf("sign proposal: %w", err)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.validator.SignProposal(chainID, proposal)

@@ -25,6 +25,7 @@ import (
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // Options say which node to run.
@@ -45,6 +46,8 @@ type Options struct {
 	Header func(*types.LightBlock) *types.LightBlock
 	// Lane is for tests of the express lane.
 	Lane lane.Options
+	// Knows is as in app.Options.
+	Knows wire.Protocol
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
 	Rejoin <-chan os.Signal
 }
@@ -87,12 +90,13 @@ type node struct {
 	height   atomic.Int64
 	archived atomic.Uint64 // the last ledger block that the archive has; 0: none is known
 	failed   chan string   // CometBFT's consensus ended by itself
+	newer    chan error    // a version of the protocol comes into force that the program does not know
 }
 
 // Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did,
 // with everything closed. A database that is down is no failure: the node orders and waits for it.
 func Run(ctx context.Context, opt Options) (err error) {
-	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1)}
+	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1), newer: make(chan error, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if err := n.assemble(); err != nil {
 		return err

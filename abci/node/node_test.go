@@ -39,6 +39,7 @@ type runner struct {
 	change  func(*config.Config) // after it was read and checked; nil: nothing is changed
 	rejoin  chan os.Signal
 	lane    lane.Options
+	knows   wire.Protocol // 0: what the program does
 	log     *lockedBuffer
 	cancel  context.CancelFunc
 	done    chan error
@@ -69,6 +70,20 @@ func (b *lockedBuffer) tail(lines int) string {
 
 func (r *runner) start() {
 	r.t.Helper()
+	ready := make(chan struct{})
+	r.cancel, r.done = r.run(func() { close(ready) })
+	select {
+	case <-ready:
+	case err := <-r.done:
+		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
+	}
+}
+
+// run runs the node until it is cancelled, or ends by itself.
+func (r *runner) run(ready func()) (cancel context.CancelFunc, done chan error) {
+	r.t.Helper()
 	c, err := config.Load(string(r.home))
 	if err != nil {
 		r.t.Fatal(err)
@@ -77,23 +92,16 @@ func (r *runner) start() {
 		r.change(&c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	r.cancel, r.done = cancel, make(chan error, 1)
+	done = make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: func() { close(ready) }, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane,
+		Home: r.home, Config: c, Version: "test", Ready: ready, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {
 		opt.Backend = r.backend()
 	}
-	go func() { r.done <- Run(ctx, opt) }()
-	select {
-	case <-ready:
-	case err := <-r.done:
-		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
-	case <-time.After(20 * time.Second):
-		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
-	}
+	go func() { done <- Run(ctx, opt) }()
+	return cancel, done
 }
 
 func (r *runner) stop() {
@@ -456,20 +464,6 @@ func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 func govern(t *testing.T, client *gateway.Client, sequence uint64, signers []*runner, actions ...*wire.GovernanceAction) error {
 	t.Helper()
 	return submitChange(t, client, wire.Encode(&wire.GovernanceChange{ChainId: "test", Sequence: sequence, Actions: actions}), signers)
-}
-
-// submitChange submits an encoded change that these nodes' organisations approve.
-func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*runner) error {
-	t.Helper()
-	signed := &wire.SignedGovernanceChange{Change: raw}
-	for _, r := range signers {
-		key, err := r.home.GatewayKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed.Approvals = append(signed.Approvals, wire.Approve(key, organisationOf(r), "test", raw))
-	}
-	return client.Govern(context.Background(), signed)
 }
 
 func organisationOf(r *runner) string { return filepath.Base(string(r.home)) }

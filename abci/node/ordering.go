@@ -36,12 +36,13 @@ import (
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the
 // application.
 type ordering struct {
-	comet   *cometnode.Node
-	lane    *lane.Lane // nil: off
-	bundles *peers.Bundles
-	vouches *peers.Vouches
-	headers *peers.Headers
-	states  state.Store // CometBFT's, to read
+	comet    *cometnode.Node
+	lane     *lane.Lane // nil: off
+	bundles  *peers.Bundles
+	vouches  *peers.Vouches
+	headers  *peers.Headers
+	versions *peers.Versions
+	states   state.Store // CometBFT's, to read
 	// admits says who may be connected, peering keeps CometBFT, once started, connected.
 	admits  *admission
 	peering *peering
@@ -52,6 +53,7 @@ type ordering struct {
 	heard    chan struct{} // closed when no more votes are heard
 	// stopping silences CometBFT's log.
 	stopping atomic.Bool
+	ending   chan struct{} // closed when the node stops
 }
 
 // open makes CometBFT's node. It replays what the application misses, hence the application must be
@@ -125,7 +127,10 @@ func (o *ordering) reactors(n *node) map[string]p2p.Reactor {
 		headers = func(height int64) *types.LightBlock { return lies(o.header(height)) }
 	}
 	o.headers = peers.NewHeaders(peers.HeadersOptions{Load: headers, Conduct: n.conduct})
-	reactors := map[string]p2p.Reactor{peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers}
+	o.versions = peers.NewVersions(n.knows())
+	reactors := map[string]p2p.Reactor{
+		peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers, peers.VersionsName: o.versions,
+	}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
 	}
@@ -264,6 +269,7 @@ func (o *ordering) stop(log *slog.Logger) error {
 	}
 	o.running = false
 	o.stopping.Store(true)
+	close(o.ending)
 	stopped := make(chan error, 1)
 	go func() {
 		err := o.comet.Stop()

@@ -34,7 +34,7 @@ func (n *node) run(ctx context.Context, d *doors) error {
 	r := newRunning(ctx)
 	err := n.start(r, d)
 	if err == nil {
-		n.wait(ctx, r)
+		err = n.wait(ctx, r)
 	}
 	return errors.Join(err, n.stop(r))
 }
@@ -96,9 +96,9 @@ func (n *node) start(r *running, d *doors) error {
 	return nil
 }
 
-// wait says that the node runs, and waits. When ctx ends, it refuses new transactions and lets the
-// open block finish.
-func (n *node) wait(ctx context.Context, r *running) {
+// wait says that the node runs, and waits. When ctx ends, or the program is too old, it refuses new
+// transactions and lets the open block finish.
+func (n *node) wait(ctx context.Context, r *running) error {
 	n.log.Info("node runs", "organisation", n.opt.Config.Organisation, "chain", n.founded.ChainID(),
 		"socket", n.opt.Home.Path(n.opt.Config.Clients.Socket), "http", n.opt.Config.HTTP.Listen, "explorer", n.opt.Config.Explorer.Listen, "height", n.height.Load())
 	if n.opt.Ready != nil {
@@ -109,9 +109,15 @@ func (n *node) wait(ctx context.Context, r *running) {
 		n.log.Info("node stops")
 		n.gateway.Close()
 		n.settle(r.inner)
+	case err := <-n.newer:
+		n.log.Error("node stops: " + err.Error())
+		n.gateway.Close()
+		n.settle(r.inner)
+		return err
 	case <-r.inner.Done():
 		n.log.Error("a part of the node failed; the node stops")
 	}
+	return nil
 }
 
 // rejoinWhenTold passes the operator's word on to effects.

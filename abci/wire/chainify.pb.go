@@ -973,6 +973,7 @@ type GovernanceAction struct {
 	//	*GovernanceAction_BlockTimes
 	//	*GovernanceAction_BlockShares
 	//	*GovernanceAction_SnapshotEvery
+	//	*GovernanceAction_ProtocolVersion
 	Body          isGovernanceAction_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1114,6 +1115,15 @@ func (x *GovernanceAction) GetSnapshotEvery() uint32 {
 	return 0
 }
 
+func (x *GovernanceAction) GetProtocolVersion() uint32 {
+	if x != nil {
+		if x, ok := x.Body.(*GovernanceAction_ProtocolVersion); ok {
+			return x.ProtocolVersion
+		}
+	}
+	return 0
+}
+
 type isGovernanceAction_Body interface {
 	isGovernanceAction_Body()
 }
@@ -1162,6 +1172,10 @@ type GovernanceAction_SnapshotEvery struct {
 	SnapshotEvery uint32 `protobuf:"varint,14,opt,name=snapshot_every,json=snapshotEvery,proto3,oneof"` // order blocks from one snapshot of the order to the next; 0: none
 }
 
+type GovernanceAction_ProtocolVersion struct {
+	ProtocolVersion uint32 `protobuf:"varint,15,opt,name=protocol_version,json=protocolVersion,proto3,oneof"` // one more than the version in force; the only action of its change
+}
+
 func (*GovernanceAction_Consent) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_Approvals) isGovernanceAction_Body() {}
@@ -1183,6 +1197,8 @@ func (*GovernanceAction_BlockTimes) isGovernanceAction_Body() {}
 func (*GovernanceAction_BlockShares) isGovernanceAction_Body() {}
 
 func (*GovernanceAction_SnapshotEvery) isGovernanceAction_Body() {}
+
+func (*GovernanceAction_ProtocolVersion) isGovernanceAction_Body() {}
 
 // How long the transactions of a block may run together, in milliseconds; 0: the default.
 type BlockTimes struct {
@@ -1996,7 +2012,7 @@ const file_chainify_proto_rawDesc = "" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12)\n" +
 	"\x10effective_height\x18\x03 \x01(\x04R\x0feffectiveHeight\x127\n" +
-	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\x97\x04\n" +
+	"\aactions\x18\x04 \x03(\v2\x1d.chainify.v1.GovernanceActionR\aactions\"\xc4\x04\n" +
 	"\x10GovernanceAction\x12\x1a\n" +
 	"\aconsent\x18\x01 \x01(\rH\x00R\aconsent\x12\x1e\n" +
 	"\tapprovals\x18\x02 \x01(\rH\x00R\tapprovals\x12'\n" +
@@ -2010,7 +2026,8 @@ const file_chainify_proto_rawDesc = "" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesH\x00R\n" +
 	"blockTimes\x12=\n" +
 	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesH\x00R\vblockShares\x12'\n" +
-	"\x0esnapshot_every\x18\x0e \x01(\rH\x00R\rsnapshotEveryB\x06\n" +
+	"\x0esnapshot_every\x18\x0e \x01(\rH\x00R\rsnapshotEvery\x12+\n" +
+	"\x10protocol_version\x18\x0f \x01(\rH\x00R\x0fprotocolVersionB\x06\n" +
 	"\x04body\"F\n" +
 	"\n" +
 	"BlockTimes\x12\x1e\n" +
@@ -2172,6 +2189,7 @@ func file_chainify_proto_init() {
 		(*GovernanceAction_BlockTimes)(nil),
 		(*GovernanceAction_BlockShares)(nil),
 		(*GovernanceAction_SnapshotEvery)(nil),
+		(*GovernanceAction_ProtocolVersion)(nil),
 	}
 	file_chainify_proto_msgTypes[24].OneofWrappers = []any{
 		(*OrderedTx_Certificate)(nil),

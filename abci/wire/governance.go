@@ -60,7 +60,20 @@ func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
 	if c.Withdraws() != nil && (len(c.Actions) > 1 || c.EffectiveHeight != 0) {
 		return nil, fieldErrorf("governance change", "%d actions and effective_height %d, a withdrawal is alone and holds at once", len(c.Actions), c.EffectiveHeight)
 	}
+	if c.ProtocolVersion() != 0 && (len(c.Actions) > 1 || c.EffectiveHeight == 0) {
+		return nil, fieldErrorf("governance change", "%d actions and effective_height %d, a version of the protocol is alone and names a height", len(c.Actions), c.EffectiveHeight)
+	}
 	return c, nil
+}
+
+// ProtocolVersion returns the version of the protocol that the change brings; 0: none.
+func (x *GovernanceChange) ProtocolVersion() uint32 {
+	for _, action := range x.Actions {
+		if v, ok := action.Body.(*GovernanceAction_ProtocolVersion); ok {
+			return v.ProtocolVersion
+		}
+	}
+	return 0
 }
 
 // Withdraws returns the SHA-256 of the change that this one withdraws; nil: it changes the registry
@@ -110,6 +123,11 @@ func checkAction(a *GovernanceAction) error {
 	case *GovernanceAction_SnapshotEvery:
 		if n := body.SnapshotEvery; n != 0 && (n < SnapshotEveryMin || n > SnapshotEveryMax) {
 			return fieldErrorf("snapshot_every", "%d, want %d to %d, or 0 for no snapshots", n, SnapshotEveryMin, SnapshotEveryMax)
+		}
+		return nil
+	case *GovernanceAction_ProtocolVersion:
+		if n := body.ProtocolVersion; n < 2 || n > ProtocolVersionMax {
+			return fieldErrorf("protocol_version", "%d, want 2 to %d", n, ProtocolVersionMax)
 		}
 		return nil
 	case *GovernanceAction_Withdraw:

@@ -131,3 +131,31 @@ func FuzzDecodeGovernanceChange(f *testing.F) {
 		}
 	})
 }
+
+// A version of the protocol is alone in its change, names the height of its beginning, and is one
+// of those that there can be.
+func TestAVersionOfTheProtocolIsAloneAndNamesItsHeight(t *testing.T) {
+	version := func(n uint32) *GovernanceAction {
+		return &GovernanceAction{Body: &GovernanceAction_ProtocolVersion{ProtocolVersion: n}}
+	}
+	change := func(height uint64, actions ...*GovernanceAction) []byte {
+		return Encode(&GovernanceChange{ChainId: "trade", Sequence: 1, EffectiveHeight: height, Actions: actions})
+	}
+	if c, err := DecodeGovernanceChange(change(9, version(2))); err != nil || c.ProtocolVersion() != 2 {
+		t.Errorf("version 2 from height 9: %v", err)
+	}
+	for name, raw := range map[string][]byte{
+		"no height":          change(0, version(2)),
+		"beside another":     change(9, version(2), testChange().Actions[0]),
+		"two of them":        change(9, version(2), version(3)),
+		"the first":          change(9, version(1)),
+		"none":               change(9, version(0)),
+		"beyond all bounds":  change(9, version(ProtocolVersionMax+1)),
+		"the largest of u32": change(9, version(1<<32-1)),
+		"with a withdrawal":  change(0, version(2), testWithdrawal(32).Actions[0]),
+	} {
+		if c, err := DecodeGovernanceChange(raw); err == nil {
+			t.Errorf("%s: read as %v", name, c)
+		}
+	}
+}

@@ -930,7 +930,9 @@ type RegistryResponse struct {
 	Waiting          *GovernanceChange      `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`             // accepted, not in force yet
 	BlockTimes       *BlockTimes            `protobuf:"bytes,12,opt,name=block_times,json=blockTimes,proto3" json:"block_times,omitempty"`
 	BlockShares      *BlockShares           `protobuf:"bytes,13,opt,name=block_shares,json=blockShares,proto3" json:"block_shares,omitempty"`
-	SnapshotEvery    uint32                 `protobuf:"varint,14,opt,name=snapshot_every,json=snapshotEvery,proto3" json:"snapshot_every,omitempty"` // order blocks from one snapshot of the order to the next; 0: none
+	SnapshotEvery    uint32                 `protobuf:"varint,14,opt,name=snapshot_every,json=snapshotEvery,proto3" json:"snapshot_every,omitempty"`       // order blocks from one snapshot of the order to the next; 0: none
+	ProtocolVersion  uint32                 `protobuf:"varint,15,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"` // in force
+	ProtocolKnown    uint32                 `protobuf:"varint,16,opt,name=protocol_known,json=protocolKnown,proto3" json:"protocol_known,omitempty"`       // the newest that the node's program knows
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1038,6 +1040,20 @@ func (x *RegistryResponse) GetBlockShares() *BlockShares {
 func (x *RegistryResponse) GetSnapshotEvery() uint32 {
 	if x != nil {
 		return x.SnapshotEvery
+	}
+	return 0
+}
+
+func (x *RegistryResponse) GetProtocolVersion() uint32 {
+	if x != nil {
+		return x.ProtocolVersion
+	}
+	return 0
+}
+
+func (x *RegistryResponse) GetProtocolKnown() uint32 {
+	if x != nil {
+		return x.ProtocolKnown
 	}
 	return 0
 }
@@ -1508,6 +1524,7 @@ type StatusResponse struct {
 	ChangeWaits   bool                   `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
 	Outside       bool                   `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
 	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
+	Protocol      *ProtocolStatus        `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1647,6 +1664,90 @@ func (x *StatusResponse) GetReason() string {
 	return ""
 }
 
+func (x *StatusResponse) GetProtocol() *ProtocolStatus {
+	if x != nil {
+		return x.Protocol
+	}
+	return nil
+}
+
+// Versions of the protocol.
+type ProtocolStatus struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	InForce       uint32                  `protobuf:"varint,1,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	Known         uint32                  `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"`                             // the newest that this node's program knows
+	Next          uint32                  `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`                               // of the accepted change that waits; 0: none
+	NextHeight    uint64                  `protobuf:"varint,4,opt,name=next_height,json=nextHeight,proto3" json:"next_height,omitempty"` // order height before which next is not in force
+	Organisations []*ProtocolStatus_Knows `protobuf:"bytes,5,rep,name=organisations,proto3" json:"organisations,omitempty"`              // by name; none of this node's own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtocolStatus) Reset() {
+	*x = ProtocolStatus{}
+	mi := &file_node_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtocolStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtocolStatus) ProtoMessage() {}
+
+func (x *ProtocolStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtocolStatus.ProtoReflect.Descriptor instead.
+func (*ProtocolStatus) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ProtocolStatus) GetInForce() uint32 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *ProtocolStatus) GetKnown() uint32 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *ProtocolStatus) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *ProtocolStatus) GetNextHeight() uint64 {
+	if x != nil {
+		return x.NextHeight
+	}
+	return 0
+}
+
+func (x *ProtocolStatus) GetOrganisations() []*ProtocolStatus_Knows {
+	if x != nil {
+		return x.Organisations
+	}
+	return nil
+}
+
 type NodeError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sqlstate      string                 `protobuf:"bytes,1,opt,name=sqlstate,proto3" json:"sqlstate,omitempty"`
@@ -1659,7 +1760,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1772,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1785,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{25}
+	return file_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -1738,7 +1839,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1851,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1864,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{26}
+	return file_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -1959,7 +2060,7 @@ type ClientsResponse_Client struct {
 
 func (x *ClientsResponse_Client) Reset() {
 	*x = ClientsResponse_Client{}
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2072,7 @@ func (x *ClientsResponse_Client) String() string {
 func (*ClientsResponse_Client) ProtoMessage() {}
 
 func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,6 +2100,59 @@ func (x *ClientsResponse_Client) GetRole() string {
 		return x.Role
 	}
 	return ""
+}
+
+// Knows is the oldest program among the connected nodes of an organisation.
+type ProtocolStatus_Knows struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Version       uint32                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // 0: none of its nodes is connected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtocolStatus_Knows) Reset() {
+	*x = ProtocolStatus_Knows{}
+	mi := &file_node_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtocolStatus_Knows) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtocolStatus_Knows) ProtoMessage() {}
+
+func (x *ProtocolStatus_Knows) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtocolStatus_Knows.ProtoReflect.Descriptor instead.
+func (*ProtocolStatus_Knows) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{25, 0}
+}
+
+func (x *ProtocolStatus_Knows) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *ProtocolStatus_Knows) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 var File_node_proto protoreflect.FileDescriptor
@@ -2060,7 +2214,7 @@ const file_node_proto_rawDesc = "" +
 	"\x04body\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
-	"\x12GovernanceResponse\"\xe7\x03\n" +
+	"\x12GovernanceResponse\"\xb9\x04\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
 	"\achanges\x18\x02 \x01(\x04R\achanges\x12\x18\n" +
@@ -2073,7 +2227,9 @@ const file_node_proto_rawDesc = "" +
 	"\vblock_times\x18\f \x01(\v2\x17.chainify.v1.BlockTimesR\n" +
 	"blockTimes\x12;\n" +
 	"\fblock_shares\x18\r \x01(\v2\x18.chainify.v1.BlockSharesR\vblockShares\x12%\n" +
-	"\x0esnapshot_every\x18\x0e \x01(\rR\rsnapshotEvery\"\x10\n" +
+	"\x0esnapshot_every\x18\x0e \x01(\rR\rsnapshotEvery\x12)\n" +
+	"\x10protocol_version\x18\x0f \x01(\rR\x0fprotocolVersion\x12%\n" +
+	"\x0eprotocol_known\x18\x10 \x01(\rR\rprotocolKnown\"\x10\n" +
 	"\x0eRejoinResponse\"<\n" +
 	"\x0eCancelResponse\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
@@ -2104,7 +2260,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xcd\x03\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\x86\x04\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -2121,7 +2277,18 @@ const file_node_proto_rawDesc = "" +
 	"\achanges\x18\f \x01(\x04R\achanges\x12!\n" +
 	"\fchange_waits\x18\r \x01(\bR\vchangeWaits\x12\x18\n" +
 	"\aoutside\x18\x0e \x01(\bR\aoutside\x12\x16\n" +
-	"\x06reason\x18\x0f \x01(\tR\x06reason\"m\n" +
+	"\x06reason\x18\x0f \x01(\tR\x06reason\x127\n" +
+	"\bprotocol\x18\x10 \x01(\v2\x1b.chainify.v1.ProtocolStatusR\bprotocol\"\x86\x02\n" +
+	"\x0eProtocolStatus\x12\x19\n" +
+	"\bin_force\x18\x01 \x01(\rR\ainForce\x12\x14\n" +
+	"\x05known\x18\x02 \x01(\rR\x05known\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\rR\x04next\x12\x1f\n" +
+	"\vnext_height\x18\x04 \x01(\x04R\n" +
+	"nextHeight\x12G\n" +
+	"\rorganisations\x18\x05 \x03(\v2!.chainify.v1.ProtocolStatus.KnowsR\rorganisations\x1aE\n" +
+	"\x05Knows\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\"m\n" +
 	"\tNodeError\x12\x1a\n" +
 	"\bsqlstate\x18\x01 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -2157,7 +2324,7 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),              // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
@@ -2184,29 +2351,31 @@ var file_node_proto_goTypes = []any{
 	(*Outcome)(nil),                // 22: chainify.v1.Outcome
 	(*WaitResponse)(nil),           // 23: chainify.v1.WaitResponse
 	(*StatusResponse)(nil),         // 24: chainify.v1.StatusResponse
-	(*NodeError)(nil),              // 25: chainify.v1.NodeError
-	(*NodeResponse)(nil),           // 26: chainify.v1.NodeResponse
-	(*ClientsResponse_Client)(nil), // 27: chainify.v1.ClientsResponse.Client
-	(Kind)(0),                      // 28: chainify.v1.Kind
-	(*Parameter)(nil),              // 29: chainify.v1.Parameter
-	(*Plan)(nil),                   // 30: chainify.v1.Plan
-	(*SignedGovernanceChange)(nil), // 31: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 32: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 33: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 34: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 35: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 36: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 37: chainify.v1.BlockShares
-	(*ExtendedVote)(nil),           // 38: chainify.v1.ExtendedVote
+	(*ProtocolStatus)(nil),         // 25: chainify.v1.ProtocolStatus
+	(*NodeError)(nil),              // 26: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 27: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 28: chainify.v1.ClientsResponse.Client
+	(*ProtocolStatus_Knows)(nil),   // 29: chainify.v1.ProtocolStatus.Knows
+	(Kind)(0),                      // 30: chainify.v1.Kind
+	(*Parameter)(nil),              // 31: chainify.v1.Parameter
+	(*Plan)(nil),                   // 32: chainify.v1.Plan
+	(*SignedGovernanceChange)(nil), // 33: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 34: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 35: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 36: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 37: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 38: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 39: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 40: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
-	28, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	29, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
-	30, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
+	30, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	31, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	32, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
 	0,  // 3: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	31, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	32, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	33, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	33, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	34, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	35, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 7: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 8: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 9: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
@@ -2218,31 +2387,33 @@ var file_node_proto_depIdxs = []int32{
 	8,  // 15: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
 	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
 	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
-	34, // 18: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	35, // 19: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	36, // 20: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	37, // 21: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	27, // 22: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	38, // 23: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	38, // 24: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	36, // 18: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	37, // 19: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	38, // 20: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	39, // 21: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	28, // 22: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	40, // 23: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	40, // 24: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
 	20, // 25: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
 	22, // 26: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	13, // 27: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 28: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 29: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	25, // 30: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 31: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 32: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 33: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 34: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 35: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 36: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 37: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	25, // 27: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
+	29, // 28: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
+	13, // 29: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 30: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 31: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	26, // 32: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 33: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 34: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 35: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 36: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 37: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 38: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 39: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -2264,7 +2435,7 @@ func file_node_proto_init() {
 		(*NodeRequest_Evidence)(nil),
 		(*NodeRequest_Cancel)(nil),
 	}
-	file_node_proto_msgTypes[26].OneofWrappers = []any{
+	file_node_proto_msgTypes[27].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
@@ -2283,7 +2454,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -53,6 +53,7 @@ type actionVector struct {
 	BlockTimes   *blockTimesVector   `json:"block_times,omitempty"`
 	BlockShares  *blockSharesVector  `json:"block_shares,omitempty"`
 	Snapshots    *uint32             `json:"snapshot_every,omitempty"`
+	Protocol     *uint32             `json:"protocol_version,omitempty"`
 }
 
 type blockSharesVector struct {
@@ -156,6 +157,8 @@ func (a actionVector) message() *GovernanceAction {
 		return &GovernanceAction{Body: &GovernanceAction_BlockShares{BlockShares: &BlockShares{Client: a.BlockShares.Client, Organisation: a.BlockShares.Organisation, Keys: a.BlockShares.Keys}}}
 	case a.Snapshots != nil:
 		return &GovernanceAction{Body: &GovernanceAction_SnapshotEvery{SnapshotEvery: *a.Snapshots}}
+	case a.Protocol != nil:
+		return &GovernanceAction{Body: &GovernanceAction_ProtocolVersion{ProtocolVersion: *a.Protocol}}
 	case a.Withdraw != nil:
 		return &GovernanceAction{Body: &GovernanceAction_Withdraw{Withdraw: a.Withdraw}}
 	default:

@@ -27,6 +27,7 @@ type OrderedBlock struct {
 	Consent       int
 	// Round is the effect round to vote in; Quarantined and QuarantineAll hold for this round.
 	Round         uint32
+	Protocol      Protocol // under which it is voted on
 	Quarantined   []uint32 // ascending transaction indexes
 	QuarantineAll bool
 	// Suspects are, from round 1 on, the transactions in question; nil: all of them.
@@ -62,10 +63,11 @@ type Key struct {
 	Number    uint64
 	OrderHash Hash
 	Round     uint32
+	Protocol  Protocol // under which it is voted on
 }
 
 // Key returns the execution this block asks for.
-func (b *OrderedBlock) Key() Key { return Key{b.Number, b.OrderHash, b.Round} }
+func (b *OrderedBlock) Key() Key { return Key{b.Number, b.OrderHash, b.Round, b.Protocol} }
 
 // InQuestion are the transactions that the parts of a vote are about.
 func (b *OrderedBlock) InQuestion() Suspects {

@@ -279,7 +279,7 @@ func agreeing(c certificateVector) int {
 		if first == nil {
 			first = &vote
 		}
-		want := Key{c.Certificate.Number, first.OrderHash, c.Certificate.EffectRound}
+		want := Key{c.Certificate.Number, first.OrderHash, c.Certificate.EffectRound, 0}
 		if vote.Key() != want || !vote.IsFor(v.Organisation, c.Certificate.Hash) {
 			continue
 		}

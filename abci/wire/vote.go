@@ -29,6 +29,8 @@ type EffectVote struct {
 	// Parts holds the hashes of the block's parts, from effect round 1 on; empty where they are not
 	// known.
 	Parts string
+	// Protocol is the version of the protocol that the vote is cast under.
+	Protocol Protocol
 }
 
 const (
@@ -47,28 +49,28 @@ var _ = [1]struct{}{}[voteBytes-78]
 
 // SaltedHash returns what an organisation votes for a LedgerBlockHash. The salt makes a copied vote
 // worthless.
-func SaltedHash(organisation string, ledgerBlock Hash) Hash {
-	return hashOf("chainify/effect-vote/1", lp(organisation), ledgerBlock[:])
+func SaltedHash(p Protocol, organisation string, ledgerBlock Hash) Hash {
+	return hashOf(saltDomain(p), lp(organisation), ledgerBlock[:])
 }
 
 // NewEffectsVote returns organisation's vote that executing k gave ledgerBlock.
 func NewEffectsVote(k Key, organisation string, ledgerBlock Hash) EffectVote {
-	return EffectVote{k.Number, k.Round, k.OrderHash, VoteEffects, SaltedHash(organisation, ledgerBlock), ""}
+	return EffectVote{k.Number, k.Round, k.OrderHash, VoteEffects, SaltedHash(k.Protocol, organisation, ledgerBlock), "", k.Protocol}
 }
 
 // NewStuckVote returns the vote that transaction index of k does not end.
 func NewStuckVote(k Key, index uint32) EffectVote {
-	v := EffectVote{Number: k.Number, Round: k.Round, OrderHash: k.OrderHash, Kind: VoteStuck}
+	v := EffectVote{Number: k.Number, Round: k.Round, OrderHash: k.OrderHash, Kind: VoteStuck, Protocol: k.Protocol}
 	binary.BigEndian.PutUint32(v.Value[:], index)
 	return v
 }
 
 // Key returns the execution the vote is about.
-func (v EffectVote) Key() Key { return Key{v.Number, v.OrderHash, v.Round} }
+func (v EffectVote) Key() Key { return Key{v.Number, v.OrderHash, v.Round, v.Protocol} }
 
 // IsFor reports whether organisation votes for ledgerBlock with v.
 func (v EffectVote) IsFor(organisation string, ledgerBlock Hash) bool {
-	return v.Kind == VoteEffects && v.Value == SaltedHash(organisation, ledgerBlock)
+	return v.Kind == VoteEffects && v.Value == SaltedHash(v.Protocol, organisation, ledgerBlock)
 }
 
 // StuckAt returns the index of the transaction that does not end.
@@ -96,10 +98,10 @@ func (v EffectVote) Encode() []byte {
 	out = append(out, byte(v.Kind))
 	out = append(out, v.Value[:]...)
 	if v.Parts == "" {
-		return out
+		return sealVote(v.Protocol, out)
 	}
 	out = binary.BigEndian.AppendUint16(out, uint16(len(v.Parts)/PartBytes))
-	return append(out, v.Parts...)
+	return sealVote(v.Protocol, append(out, v.Parts...))
 }
 
 // DecodeEffectVote reads a vote extension that is not empty.
@@ -107,11 +109,16 @@ func DecodeEffectVote(raw []byte) (EffectVote, error) {
 	if len(raw) < voteBytes {
 		return EffectVote{}, fieldErrorf("effect vote", "%d bytes, want at least %d", len(raw), voteBytes)
 	}
+	protocol, raw, err := unsealVote(raw)
+	if err != nil {
+		return EffectVote{}, err
+	}
 	parts, err := decodeParts(raw)
 	if err != nil {
 		return EffectVote{}, err
 	}
 	v := EffectVote{
+		Protocol:  protocol,
 		Parts:     parts,
 		Number:    binary.BigEndian.Uint64(raw[voteNumber:]),
 		Round:     binary.BigEndian.Uint32(raw[voteRound:]),
@@ -145,7 +152,7 @@ func decodeParts(raw []byte) (string, error) {
 		return "", nil
 	case voteByParts:
 	default:
-		return "", fieldErrorf("effect vote.version", "%d, want %d or %d", raw[0], voteVersion, voteByParts)
+		return "", fieldErrorf("effect vote.version", "%d, want %d or %d; a newer release may know it", raw[0], voteVersion, voteByParts)
 	}
 	if VoteKind(raw[voteKind]) != VoteEffects || binary.BigEndian.Uint32(raw[voteRound:]) == 0 {
 		return "", fieldErrorf("effect vote.version", "%d, though it is not on effects of a round after the first", voteByParts)

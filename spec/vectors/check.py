@@ -421,6 +421,7 @@ def pb_action(action):
         "block_times": lambda: pb_bytes(12, pb_int(1, a["statements"]) + pb_int(2, a["deploys"])),
         "block_shares": lambda: pb_bytes(13, pb_int(1, a["client"]) + pb_int(2, a["organisation"]) + pb_int(3, a.get("keys", 0))),
         "snapshot_every": lambda: pb_oneof_int(14, a),
+        "protocol_version": lambda: pb_oneof_int(15, a),
     }[kind]()
 
 
@@ -495,11 +496,14 @@ def registries():
         shares = [parameters.get("block_client_max", 0), parameters.get("block_organisation_max", 0)]
         keys = parameters.get("block_keys_max", 0)
         snapshots = parameters.get("snapshot_every", 0)
-        version = b"7" if snapshots else b"6" if keys else b"5" if any(shares) else b"4"
-        if keys or snapshots:
+        protocol = parameters.get("protocol_version", 0)
+        version = b"8" if protocol else b"7" if snapshots else b"6" if keys else b"5" if any(shares) else b"4"
+        if keys or snapshots or protocol:
             shares.append(keys)
-        if snapshots:
+        if snapshots or protocol:
             shares.append(snapshots)
+        if protocol:
+            shares.append(protocol)
         numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
             "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
         if any(shares):

@@ -160,8 +160,8 @@ func (s *State) checkVote(p *Pending, height int64, extended *wire.ExtendedVote)
 		return Vote{}, err
 	}
 	if vote.Key() != p.Key() {
-		return Vote{}, fmt.Errorf("vote of %q is for block %d round %d order %x, pending is block %d round %d order %x",
-			name, vote.Number, vote.Round, vote.OrderHash, p.Number, p.Round, p.OrderHash)
+		return Vote{}, fmt.Errorf("vote of %q is for block %d round %d order %x protocol %d, pending is block %d round %d order %x protocol %d",
+			name, vote.Number, vote.Round, vote.OrderHash, vote.Protocol.Version(), p.Number, p.Round, p.OrderHash, p.Protocol.Version())
 	}
 	if index, stuck := vote.StuckAt(); stuck && index >= p.TxCount {
 		return Vote{}, fmt.Errorf("vote of %q is stuck at transaction %d of %d", name, index, p.TxCount)
@@ -243,7 +243,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.chain = sha256.Sum256(slices.Concat([]byte("chainify/chain/1"), s.chain[:], b.Hash[:]))
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
-		Organisations: len(s.registry.voters), Consent: s.registry.consent, Clients: who.made(),
+		Organisations: len(s.registry.voters), Consent: s.registry.consent, Protocol: s.registry.Protocol(), Clients: who.made(),
 		TimeMaxMS: s.registry.record.Parameters.BlockTimeMaxMS, DeployTimeMaxMS: s.registry.record.Parameters.DeployTimeMaxMS,
 	}
 	return nil
@@ -298,7 +298,7 @@ func (s *State) judge(t transaction, b Block, taken *taking) liveness {
 	switch {
 	case t.validUntil < uint64(height):
 		return expired
-	case t.validUntil-uint64(height) > wire.ValidityHeightsMax:
+	case t.validUntil-uint64(height) > s.registry.Protocol().ValidityHeights():
 		return tooFarAhead
 	case !s.vouched(t):
 		return unregistered
@@ -322,7 +322,7 @@ func (s *State) refusalOf(t transaction, l liveness, shares *Shares) wire.TxResu
 	case expired:
 		return wire.TxResult{ID: id, SQLState: "40001", Message: "transaction expired before it was ordered"}
 	case tooFarAhead:
-		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", wire.ValidityHeightsMax)}
+		return wire.TxResult{ID: id, SQLState: "54000", Message: fmt.Sprintf("transaction is valid for more than %d heights", s.registry.Protocol().ValidityHeights())}
 	case overOrganisation, overClient, overKeys:
 		return wire.TxResult{ID: id, SQLState: "53400", Message: shares.refusal(t, l)}
 	case unregistered:

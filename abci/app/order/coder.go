@@ -12,9 +12,10 @@ import (
 // Integers are big-endian. After an error nothing more is read. Writing leaves the fields
 // untouched, since other routines may read them at the same time.
 type coder struct {
-	reads bool
-	bytes []byte // written so far, or left to read
-	err   error
+	reads    bool
+	versions bool   // whether versions of the protocol stand there
+	bytes    []byte // written so far, or left to read
+	err      error
 }
 
 func (c *coder) fail(format string, args ...any) {
@@ -67,6 +68,17 @@ func (c *coder) number(v *int) {
 	}
 	if c.reads {
 		*v = int(u)
+	}
+}
+
+// protocol is a u32, where versions of the protocol stand.
+func (c *coder) protocol(v *wire.Protocol) {
+	u := uint32(*v)
+	if c.versions {
+		c.u32(&u)
+	}
+	if c.reads {
+		*v = wire.Protocol(u)
 	}
 }
 

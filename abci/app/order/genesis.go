@@ -55,6 +55,8 @@ type Parameters struct {
 	// SnapshotEvery is the number of order blocks from one snapshot of the state to the next; 0:
 	// the AppHash commits to no snapshot, and no node joins by one.
 	SnapshotEvery int `json:"snapshot_every,omitempty"`
+	// ProtocolVersion is that of the protocol; 0: the first. A chain may begin with a later one.
+	ProtocolVersion wire.Protocol `json:"protocol_version,omitempty"`
 }
 
 // Defaults and bounds of Parameters.
@@ -184,6 +186,9 @@ func (p Parameters) validate() error {
 	}
 	if n := p.SnapshotEvery; n != 0 && (n < wire.SnapshotEveryMin || n > wire.SnapshotEveryMax) {
 		return fmt.Errorf("snapshot_every: %d, want %d to %d, or 0 for no snapshots", n, wire.SnapshotEveryMin, wire.SnapshotEveryMax)
+	}
+	if v := p.ProtocolVersion; v == 1 || v > wire.ProtocolVersionMax {
+		return fmt.Errorf("protocol_version: %d, want 2 to %d, or 0 for the first", v, wire.ProtocolVersionMax)
 	}
 	return nil
 }

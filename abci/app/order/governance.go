@@ -70,6 +70,9 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, err}
 	}
+	if n := len(s.Approvals); decoded.ProtocolVersion() != 0 && n < r.consent {
+		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, a version of the protocol needs the %d that agree on a block", n, len(r.voters), r.consent)
+	}
 	if decoded.Withdraws() != nil {
 		next++
 	}

@@ -130,6 +130,9 @@ func (r *Registry) encode() []byte {
 	if p.SnapshotEvery > 0 {
 		version, shares = "chainify/registry/7", []int{p.BlockClientMax, p.BlockOrganisationMax, p.BlockKeysMax, p.SnapshotEvery}
 	}
+	if p.ProtocolVersion > 0 {
+		version, shares = "chainify/registry/8", []int{p.BlockClientMax, p.BlockOrganisationMax, p.BlockKeysMax, p.SnapshotEvery, int(p.ProtocolVersion)}
+	}
 	out := lp([]byte(version), r.record.ChainID)
 	for _, v := range slices.Concat([]int{
 		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax, p.BlockTimeMaxMS, p.DeployTimeMaxMS,
@@ -168,6 +171,9 @@ func (r *Registry) Approvals() int { return r.approvals }
 
 // Parameters returns the bounds, defaults filled in.
 func (r *Registry) Parameters() Parameters { return r.record.Parameters }
+
+// Protocol returns the version of the protocol that the next order block is made by.
+func (r *Registry) Protocol() wire.Protocol { return r.record.Parameters.ProtocolVersion }
 
 // BlockTimes gives how long a block may run as a message, defaults filled in.
 func (r *Registry) BlockTimes() *wire.BlockTimes {

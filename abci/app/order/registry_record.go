@@ -164,6 +164,13 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 	case *wire.GovernanceAction_SnapshotEvery:
 		record.Parameters.SnapshotEvery = int(a.SnapshotEvery)
 		return nil
+	case *wire.GovernanceAction_ProtocolVersion:
+		in := record.Parameters.ProtocolVersion.Version()
+		if a.ProtocolVersion != in+1 {
+			return fmt.Errorf("protocol_version: %d, though version %d is in force: the next one is %d, and none goes back", a.ProtocolVersion, in, in+1)
+		}
+		record.Parameters.ProtocolVersion = wire.Protocol(a.ProtocolVersion)
+		return nil
 	case *wire.GovernanceAction_Withdraw: // changes nothing but the sequence
 		return nil
 	default:

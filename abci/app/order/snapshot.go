@@ -10,8 +10,12 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// snapshotDomain begins each snapshot.
-const snapshotDomain = "chainify/order-state/1"
+// snapshotDomain begins each snapshot; that of a chain with a version of the protocol beyond the
+// first begins with snapshotDomainVersions.
+const (
+	snapshotDomain         = "chainify/order-state/1"
+	snapshotDomainVersions = "chainify/order-state/2"
+)
 
 // Snapshot is all that a node has to know of the order after one order block to go on from there.
 //
@@ -117,9 +121,13 @@ func (s *State) Accepted() []Accepted { return s.unexpired() }
 
 func (m *snapshotRecord) code(c *coder) {
 	domain := snapshotDomain
-	if c.text(&domain); domain != snapshotDomain {
-		c.fail("it begins with %.40q, want %q", domain, snapshotDomain)
+	if slices.ContainsFunc(m.registries, func(r RegistryRecord) bool { return r.Parameters.ProtocolVersion > 0 }) {
+		domain = snapshotDomainVersions
 	}
+	if c.text(&domain); domain != snapshotDomain && domain != snapshotDomainVersions {
+		c.fail("it begins with %.40q, want %q or %q", domain, snapshotDomain, snapshotDomainVersions)
+	}
+	c.versions = domain == snapshotDomainVersions
 	c.text(&m.chainID)
 	m.state.code(c)
 	list(c, &m.registries, func(r *RegistryRecord) {
@@ -176,6 +184,7 @@ func (p *Pending) code(c *coder) {
 	for _, n := range []*int{&p.TimeMaxMS, &p.DeployTimeMaxMS, &p.Organisations, &p.Consent} {
 		c.number(n)
 	}
+	c.protocol(&p.Protocol)
 	c.u32(&p.Round)
 	c.i64(&p.SinceMicro)
 	list(c, &p.Quarantined, c.u32)
@@ -207,6 +216,7 @@ func (record *RegistryRecord) code(c *coder) {
 	} {
 		c.number(n)
 	}
+	c.protocol(&p.ProtocolVersion)
 	list(c, &record.Organisations, func(o *Organisation) {
 		c.text(&o.Name)
 		c.data(&o.GatewayKey)

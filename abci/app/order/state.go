@@ -48,6 +48,8 @@ type Pending struct {
 	// Organisations is n, how many vote on it, and Consent c, how many have to agree (A5).
 	Organisations int `json:"organisations"`
 	Consent       int `json:"consent"`
+	// Protocol is the version that it is executed and voted on under (A5).
+	Protocol wire.Protocol `json:"protocol,omitempty"`
 
 	Round         uint32   `json:"round"`
 	SinceMicro    int64    `json:"since"` // block time at which c organisations had voted in this round
@@ -95,6 +97,15 @@ func (s *State) Pending() *Pending { return s.pending }
 // Governance returns how the changes of the registry stand.
 func (s *State) Governance() Governance { return s.governance }
 
+// Upgrade is the version of the protocol that the change which waits brings, and the height before
+// which it is not in force; zeros: none waits that brings one.
+func (s *State) Upgrade() (version uint32, height int64) {
+	if s.next == nil || s.next.Protocol() == s.registry.Protocol() {
+		return 0, 0
+	}
+	return s.next.Protocol().Version(), s.effective
+}
+
 // Settles tells that the next order block holds no bundles, since a change comes into force.
 func (s *State) Settles() bool { return s.settles(s.height + 1) }
 
@@ -137,13 +148,13 @@ func (s *State) Settle() {
 
 // Key names the execution that is voted on now.
 func (p *Pending) Key() wire.Key {
-	return wire.Key{Number: p.Number, OrderHash: p.OrderHash, Round: p.Round}
+	return wire.Key{Number: p.Number, OrderHash: p.OrderHash, Round: p.Round, Protocol: p.Protocol}
 }
 
 // Block returns the ledger block as it is to be executed, with the body it was ordered with.
 func (p *Pending) Block(body *Body) *wire.OrderedBlock {
 	return &wire.OrderedBlock{
-		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Organisations: p.Organisations, Consent: p.Consent, Round: p.Round,
+		Number: p.Number, Height: p.Height, TimeMicro: p.TimeMicro, OrderHash: p.OrderHash, Organisations: p.Organisations, Consent: p.Consent, Round: p.Round, Protocol: p.Protocol,
 		Quarantined: p.Quarantined, QuarantineAll: p.QuarantineAll, Suspects: p.Suspects, Budget: p.Budget(), Submitters: p.Clients.submitters(), IDs: body.IDs, Transactions: body.Transactions,
 	}
 }

@@ -109,6 +109,9 @@ func (t *target) registry(ctx context.Context) (*wire.RegistryResponse, error) {
 // openRegistry makes a registry of a node's answer.
 func openRegistry(r *wire.RegistryResponse) (*order.Registry, error) {
 	record := order.RegistryRecord{ChainID: r.ChainId, Changes: r.Changes}
+	if r.ProtocolVersion > 1 {
+		record.Parameters.ProtocolVersion = wire.Protocol(r.ProtocolVersion)
+	}
 	if !r.DefaultConsent {
 		record.Consent = int(r.Consent)
 	}
@@ -165,6 +168,8 @@ func describeActions(actions []*wire.GovernanceAction) []string {
 			out[i] = "a block accepts " + blockShares(a.BlockShares)
 		case *wire.GovernanceAction_SnapshotEvery:
 			out[i] = "snapshots of the order: " + snapshotsEvery(a.SnapshotEvery)
+		case *wire.GovernanceAction_ProtocolVersion:
+			out[i] = fmt.Sprintf("version %d of the protocol", a.ProtocolVersion)
 		case *wire.GovernanceAction_Withdraw:
 			out[i] = fmt.Sprintf("withdraw the change that waits, with SHA-256 %x", a.Withdraw)
 		}
@@ -206,7 +211,7 @@ func newPropose() *cobra.Command {
 	var p proposal
 	var times config.Times
 	var shares config.Shares
-	var consent, approvals, snapshotEvery uint32
+	var consent, approvals, snapshotEvery, protocol uint32
 	var power []string
 	var orderingOnly, votes []string
 	cmd := &cobra.Command{
@@ -219,12 +224,8 @@ It takes effect once enough organisations have signed the file and somebody has 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var actions []*wire.GovernanceAction
-			if cmd.Flags().Changed("consent") {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: consent}})
-			}
-			if cmd.Flags().Changed("approvals") {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: approvals}})
-			}
+			actions = append(actions, given(cmd, "consent", &wire.GovernanceAction{Body: &wire.GovernanceAction_Consent{Consent: consent}})...)
+			actions = append(actions, given(cmd, "approvals", &wire.GovernanceAction{Body: &wire.GovernanceAction_Approvals{Approvals: approvals}})...)
 			for i, names := range [][]string{votes, orderingOnly} {
 				for _, name := range names {
 					actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_OrderingOnly{
@@ -252,11 +253,10 @@ It takes effect once enough organisations have signed the file and somebody has 
 			if more := sharesAction(cmd, registry.BlockShares, shares); more != nil {
 				actions = append(actions, more)
 			}
-			if cmd.Flags().Changed(snapshotEveryFlag) {
-				actions = append(actions, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: snapshotEvery}})
-			}
+			actions = append(actions, given(cmd, snapshotEveryFlag, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: snapshotEvery}})...)
+			actions = append(actions, given(cmd, protocolFlag, &wire.GovernanceAction{Body: &wire.GovernanceAction_ProtocolVersion{ProtocolVersion: protocol}})...)
 			if len(actions) == 0 {
-				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max, --block-keys-max and --snapshot-every is needed")
+				return usageError("nothing to change: one of --consent, --approvals, --power, --ordering-only, --votes, --block-time-max, --deploy-time-max, --block-client-max, --block-organisation-max, --block-keys-max, --snapshot-every and --protocol-version is needed")
 			}
 			return p.printFor(cmd, registry, actions...)
 		},
@@ -270,8 +270,20 @@ It takes effect once enough organisations have signed the file and somebody has 
 	timesFlags(cmd, &times)
 	sharesFlags(cmd, &shares)
 	numberFlag(cmd, &snapshotEvery, snapshotEveryFlag, "order blocks from one snapshot of the order to the next, by which nodes join; 0: none")
+	numberFlag(cmd, &protocol, protocolFlag, "version of the protocol from --from-height on, one more than that in force; alone in its change")
 	return cmd
 }
+
+// given is an action if its flag is there.
+func given(cmd *cobra.Command, flag string, action *wire.GovernanceAction) []*wire.GovernanceAction {
+	if !cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return []*wire.GovernanceAction{action}
+}
+
+// protocolFlag is that of the version of the protocol.
+const protocolFlag = "protocol-version"
 
 // snapshotsEvery says how often the state of the order is kept.
 func snapshotsEvery(blocks uint32) string {
@@ -365,6 +377,9 @@ gateway key that counts.`,
 			}
 			if change.ChainId != registry.ChainId {
 				return fmt.Errorf("%s is for chain %q, this node's is %q", args[0], change.ChainId, registry.ChainId)
+			}
+			if v := change.ProtocolVersion(); v > registry.ProtocolKnown {
+				return fmt.Errorf("%s brings version %d of the protocol, and the program of this node knows versions up to %d: install a release that knows it on all nodes of the organisation, then sign", args[0], v, registry.ProtocolKnown)
 			}
 			out := fileOf(change, wire.Encode(change))
 			said := out.Actions
@@ -483,6 +498,8 @@ type governanceStatus struct {
 	ShareMax      uint32 `json:"block_organisation_max"`
 	KeysMax       uint32 `json:"block_keys_max"`
 	SnapshotEvery uint32 `json:"snapshot_every"` // order blocks; 0: no snapshots
+	Protocol      uint32 `json:"protocol_version"`
+	ProtocolKnown uint32 `json:"protocol_known"` // the newest that the node's program knows
 	Waiting       any    `json:"waiting"`        // a changeFile, or null
 }
 
@@ -503,7 +520,7 @@ func newGovernanceStatus() *cobra.Command {
 			if err != nil {
 				return errors.Join(errors.New("the node's answer is no registry"), err)
 			}
-			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), r.BlockShares.GetKeys(), r.SnapshotEvery, nil}
+			s := governanceStatus{r.ChainId, r.Changes, len(current.Organisations()), r.Consent, r.Approvals, r.BlockTimes.GetStatements(), r.BlockTimes.GetDeploys(), r.BlockShares.GetClient(), r.BlockShares.GetOrganisation(), r.BlockShares.GetKeys(), r.SnapshotEvery, r.ProtocolVersion, r.ProtocolKnown, nil}
 			if r.Waiting != nil {
 				s.Waiting = fileOf(r.Waiting, wire.Encode(r.Waiting))
 			}
@@ -511,8 +528,8 @@ func newGovernanceStatus() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\na block accepts   %s\nsnapshots         %s\n",
-				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes), blockShares(r.BlockShares), snapshotsEvery(r.SnapshotEvery))
+			fmt.Fprintf(out, "changes in force  %d\nconsent           %d of %s\napprovals         %d\na block's time    %s\na block accepts   %s\nsnapshots         %s\nprotocol          %s\n",
+				s.Changes, s.Consent, plural(s.Organisations, "organisation"), s.Approvals, blockTimes(r.BlockTimes), blockShares(r.BlockShares), snapshotsEvery(r.SnapshotEvery), protocolOf(r.ProtocolVersion, r.ProtocolKnown))
 			if r.Waiting != nil {
 				fmt.Fprintf(out, "waiting           change %d", r.Waiting.Sequence)
 				if r.Waiting.EffectiveHeight > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // Exit codes; they stand in the help text too.
@@ -22,6 +23,7 @@ const (
 	exitFailed      = 1 // it did not work, or the outcome is 0
 	exitUsage       = 2
 	exitUnreachable = 3 // no node on the socket, or it cannot order, or no outcome in time
+	exitNewer       = 4 // the chain has a version of the protocol that this program does not know
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed, or the transaction's outcome is 0; 2 wrong usage; 3 the node cannot be
@@ -72,9 +74,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func exitCode(err error) int {
 	var coded *exitError
 	var refused *gateway.Error
+	var newer *wire.NewerProtocolError
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
+	case errors.As(err, &newer):
+		return exitNewer
 	case errors.Is(err, gateway.ErrUnreachable):
 		return exitUnreachable
 	case errors.As(err, &refused) && refused.SQLState == gateway.StateCannotOrder:

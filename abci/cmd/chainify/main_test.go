@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -384,5 +386,13 @@ func TestStartCommandStops(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the node did not stop in 20 s")
+	}
+}
+
+// A supervisor can tell a program that is too old from one that failed.
+func TestAProgramThatIsTooOldHasAnExitCodeOfItsOwn(t *testing.T) {
+	err := errors.Join(fmt.Errorf("node: %w", &wire.NewerProtocolError{Version: 2, Height: 9, Known: 1}), nil)
+	if got := exitCode(err); got != 4 {
+		t.Errorf("exit code %d, want 4", got)
 	}
 }

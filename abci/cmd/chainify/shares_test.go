@@ -26,7 +26,7 @@ func TestSharesOfABlockAreProposed(t *testing.T) {
 		{"--block-keys-max 50", exitOK, "a block accepts 100 transactions of a client, as many as it holds of an organisation, EFFECTS transactions of 50 rows"},
 		{"--block-client-max 1000001", exitUsage, "block_shares: 1000001 and 0 transactions and 0 rows, want at most 1000000"},
 		{"--block-organisation-max -1", exitUsage, "is not a number in decimal digits"},
-		{"", exitUsage, "--block-client-max, --block-organisation-max, --block-keys-max and --snapshot-every is needed"},
+		{"", exitUsage, "--block-client-max, --block-organisation-max, --block-keys-max, --snapshot-every and --protocol-version is needed"},
 		{"--snapshot-every 500", exitOK, "snapshots of the order: every 500 order blocks"},
 		{"--snapshot-every 0", exitOK, "snapshots of the order: none"},
 		{"--snapshot-every 3", exitUsage, "snapshot_every: 3, want 10 to 1000000, or 0 for no snapshots"},

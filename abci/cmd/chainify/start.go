@@ -26,7 +26,9 @@ func newStart() *cobra.Command {
 		Short: "Run the node in the foreground",
 		Long: `start runs the node until SIGINT or SIGTERM. It then refuses new transactions, lets the open block finish for a moment, rolls
 back a block that is left, and ends. The node starts while its database is down: it orders, and executes the missing blocks when
-the database is back. SIGHUP acts as "chainify rejoin": it lets an excluded organisation try again. Logs go to standard error.`,
+the database is back. It ends with exit code 4 before it votes under a version of the protocol that it does not know: install
+a newer release and start again. SIGHUP acts as "chainify rejoin": it lets an excluded organisation try again. Logs go to
+standard error.`,
 		Example: `  chainify start --home /var/lib/chainify
   chainify start --home /var/lib/chainify --explorer      # a web page at http://127.0.0.1:26690`,
 		Args: cobra.NoArgs,

@@ -331,9 +331,12 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"nodes connected", fmt.Sprint(s.Peers)},
 		{"version", s.Version},
 		{"note", note},
+		{"protocol", protocolLine(s.Protocol)},
+		{"others know", othersKnow(s.Protocol)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
+			fmt.Fprintf(&b, "%-16s %s
+", line[0], line[1])
 		}
 	}
 	return b.String()

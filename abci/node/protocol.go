@@ -1,0 +1,62 @@
+package node
+
+import (
+	"cmp"
+
+	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// knows is the newest version of the protocol that this program knows.
+func (n *node) knows() wire.Protocol { return cmp.Or(n.opt.Knows, wire.ProtocolVersion) }
+
+// newerProtocol says that the next order block is made by a version of the protocol that this
+// program does not know; nil: it knows it.
+func (n *node) newerProtocol() error {
+	if n.app == nil {
+		return nil
+	}
+	return n.app.Newer()
+}
+
+// stopForNewer has the node stop, since a newer version of the protocol is in force.
+func (n *node) stopForNewer(why error) {
+	select {
+	case n.newer <- why:
+	default:
+	}
+}
+
+// hold keeps CometBFT from a block that this program cannot judge, until the node stops. CometBFT
+// would end the process if it could not apply a block that it fetched, so there it is held for
+// good; the block is applied at the next start.
+func (o *ordering) hold() {
+	<-o.ending
+	if o.catchingUp() {
+		select {}
+	}
+}
+
+// protocol is what the node knows of versions of the protocol, by organisation the oldest program
+// among its connected nodes.
+func (n *node) protocol(order app.Status) *wire.ProtocolStatus {
+	out := &wire.ProtocolStatus{InForce: order.Protocol, Known: n.knows().Version()}
+	if u := order.Upgrade; u != nil {
+		out.Next, out.NextHeight = u.Version, uint64(u.Height)
+	}
+	oldest := map[string]uint32{}
+	for _, peer := range n.order.comet.Switch().Peers().Copy() {
+		if of := n.order.admits.organisationOf(peer); of != "" {
+			version := n.order.versions.Of(peer.ID())
+			if known, heard := oldest[of]; !heard || version < known {
+				oldest[of] = version
+			}
+		}
+	}
+	for _, o := range n.registry().Record().Organisations {
+		if o.Name != n.opt.Config.Organisation {
+			out.Organisations = append(out.Organisations, &wire.ProtocolStatus_Knows{Organisation: o.Name, Version: oldest[o.Name]})
+		}
+	}
+	return out
+}
