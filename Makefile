@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 PG_MAJOR  := 15
-MAJORS    ?= 17 18
+MAJORS    ?= 17
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 # Evaluated when used: before setup the user of the servers may not exist.
 STATE      = $(shell scripts/state-dir)
@@ -100,7 +100,7 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17 18) beside 15; as root, since it bootstraps root directories of newer releases of Debian first
+## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17) beside 15; as root, since it bootstraps root directories of newer releases of Debian first
 .PHONY: test-majors
 test-majors: pgtree build-node
 	@scripts/setup-mariadb
