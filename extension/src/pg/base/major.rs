@@ -12,8 +12,8 @@
 //! * built-in functions whose results follow from more than their arguments, though they are
 //!   immutable, and aggregates that depend on the order of rows: `functions.rs` and
 //!   `determinism.rs` in `crates/rules`;
-//! * what the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from one
-//!   execution to the next (a plan with another node is not kept);
+//! * facts that the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from
+//!   one execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of
 //!   columns in `catalog.rs`.

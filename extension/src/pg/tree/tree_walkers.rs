@@ -113,8 +113,8 @@ unsafe fn copied<T>(node: *const T) -> *mut T {
 }
 
 /// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
-/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
-/// that could be looked at.
+/// other. SQL/JSON and merge_action() of 16 and 17 compute without calling a function that could
+/// be looked at.
 #[cfg(feature = "pg15")]
 #[inline]
 pub(in crate::pg) fn is_known_node(_: pg_sys::NodeTag) -> bool {
@@ -122,8 +122,8 @@ pub(in crate::pg) fn is_known_node(_: pg_sys::NodeTag) -> bool {
 }
 
 /// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
-/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
-/// that could be looked at.
+/// other. SQL/JSON and merge_action() of 16 and 17 compute without calling a function that could
+/// be looked at.
 #[cfg(not(feature = "pg15"))]
 pub(in crate::pg) fn is_known_node(tag: pg_sys::NodeTag) -> bool {
     use pg_sys::NodeTag::*;
