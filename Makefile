@@ -6,6 +6,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 PG_MAJOR  := 15
+MAJORS    ?= 17
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 # Evaluated when used: before setup the user of the servers may not exist.
 STATE      = $(shell scripts/state-dir)
@@ -95,20 +96,26 @@ check-store: setup
 check-kernel: setup
 	@scripts/check-kernel
 
-## check-majors: compile the extension for PostgreSQL 16 and 17 too (no tests run there)
+## check-majors: compile the extension for PostgreSQL 16, 17 and 18 too (no tests run there)
 .PHONY: check-majors
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests and a network of both majors with PostgreSQL 17 beside 15; as root, since it bootstraps a root directory of Debian 13 first
+## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17) beside 15; as root, since it bootstraps root directories of newer releases of Debian first
 .PHONY: test-majors
 test-majors: pgtree build-node
-	@scripts/setup-major 17
 	@scripts/setup-mariadb
-	scripts/regress $(STATE)/pg17
-	scripts/with-postgres $(STATE)/pg17 bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(STATE)/pg17 CHAINIFY_E2E_BIN=$(CHAINIFY) \
+	$(foreach major,$(MAJORS),$(call TEST_MAJOR,$(STATE)/pg$(major),$(major)))
+
+define TEST_MAJOR
+	@scripts/setup-major $(2)
+	scripts/regress $(1)
+	scripts/test-pg-upgrade $(PGTREE) $(1)
+	scripts/with-postgres $(1) bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(1) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 15m -parallel 2 ./e2e -run 'Definitions|EnginesAgree|Ladder|ComesBack' -v
+
+endef
 
 ## check-cometbft: compile the node with the release of CometBFT before the pinned one
 .PHONY: check-cometbft

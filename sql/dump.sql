@@ -89,7 +89,7 @@ ALTER TABLE item ADD COLUMN x int;
 DROP FUNCTION shed.total;
 SELECT name, rows FROM chainify.tables ORDER BY name;
 SELECT * FROM chainify.declared_access;
-SELECT name, function FROM chainify_ledger.agreement_check;
+SELECT name, function::regprocedure FROM chainify_ledger.agreement_check;
 SELECT * FROM chainify.settings;
 SELECT block, tx, op, "row" FROM chainify.history('item', 1);
 SELECT * FROM chainify.as_of(NULL::item, 2) ORDER BY id;

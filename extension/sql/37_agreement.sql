@@ -36,8 +36,28 @@ REVOKE ALL ON FUNCTION chainify_ledger.governed, chainify_ledger.naming_columns 
 
 CREATE TABLE chainify_ledger.agreement_check (
     name     text PRIMARY KEY,               -- of the table
-    function regprocedure NOT NULL
+    function oid NOT NULL,                   -- of this database
+    called   text NOT NULL DEFAULT ''        -- the function's name, by which a dump or pg_upgrade finds it again
 );
+
+-- Functions go by number, and by name where their numbers change: pg_upgrade takes no column of type regprocedure.
+CREATE FUNCTION chainify_ledger.function_called(of oid) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (pg_identify_object('pg_proc'::regclass, oid, 0)).identity FROM pg_proc WHERE oid = of
+$$;
+CREATE FUNCTION chainify_ledger.name_functions() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- What a dump restores has the name already, and a number of another database.
+    IF NEW.called = '' THEN
+        NEW.called := chainify_ledger.function_called(NEW.function);
+    END IF;
+    RETURN NEW;
+END
+$$;
+REVOKE ALL ON FUNCTION chainify_ledger.function_called, chainify_ledger.name_functions FROM PUBLIC;
+CREATE TRIGGER name_functions BEFORE INSERT ON chainify_ledger.agreement_check
+    FOR EACH ROW EXECUTE FUNCTION chainify_ledger.name_functions();
 
 -- Texts of DEPLOY transactions that an admin approved.
 CREATE TABLE chainify_ledger.approved (

@@ -18,10 +18,12 @@ GRANT EXECUTE ON FUNCTION chainify.explain_block TO chainify_reader;
 -- Declared access (parallel/declared_access.rs): where the accesses of a function to a table lie. This database's own matter: it decides what runs
 -- beside what, and what runs is compared with it.
 CREATE TABLE chainify_ledger.declared_access (
-    function  regprocedure NOT NULL,
+    function  oid NOT NULL,
     tbl       regclass NOT NULL,
-    rows      regprocedure, -- the function that returns the rows; or else
+    rows      oid,          -- the function that returns the rows; or else
     arguments integer[],    -- arguments from 1 whose values are those of the first columns of the primary key
+    called    text NOT NULL, -- names of both functions, as in agreement_check
+    rows_called text,
     PRIMARY KEY (function, tbl)
 );
 
@@ -107,8 +109,10 @@ BEGIN
         arguments := chainify_ledger.key_arguments(function, ledger_table, key);
     END IF;
     DELETE FROM chainify_ledger.declared_access d WHERE NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = d.function);
-    INSERT INTO chainify_ledger.declared_access VALUES (function, ledger_table, rows, arguments)
-        ON CONFLICT ON CONSTRAINT declared_access_pkey DO UPDATE SET rows = excluded.rows, arguments = excluded.arguments;
+    INSERT INTO chainify_ledger.declared_access
+        VALUES (function, ledger_table, rows, arguments, chainify_ledger.function_called(function), chainify_ledger.function_called(rows))
+        ON CONFLICT ON CONSTRAINT declared_access_pkey DO UPDATE
+        SET rows = excluded.rows, arguments = excluded.arguments, called = excluded.called, rows_called = excluded.rows_called;
 END
 $$;
 REVOKE ALL ON FUNCTION chainify.declare_access FROM PUBLIC;

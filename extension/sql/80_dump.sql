@@ -44,6 +44,7 @@ CREATE FUNCTION chainify_ledger.adopt(organisation text) RETURNS void
 DECLARE
     missing text;
     definitions chainify_ledger.definition[];
+    declared chainify_ledger.declared_access[];
 BEGIN
     -- What was gone when it was dumped came as a number, and has no name here.
     SELECT format('Table "%s" is not there with its history and checkpoint.', t.name) INTO missing FROM chainify_ledger.ledger_table t
@@ -55,9 +56,19 @@ BEGIN
     missing := coalesce(missing, (
         SELECT format('The %s %s is not there.', d.kind, d.identity) FROM chainify_ledger.definition d
         WHERE chainify_ledger.object_named(d.kind, d.identity) IS NULL ORDER BY d.kind, d.identity LIMIT 1));
+    missing := coalesce(missing, (
+        SELECT format('The function %s, the agreement check of "%s", is not there.', k.called, k.name) FROM chainify_ledger.agreement_check k
+        WHERE to_regprocedure(k.called) IS NULL ORDER BY k.name LIMIT 1));
     IF missing IS NOT NULL THEN
         PERFORM chainify_ledger.refuse_to_adopt(missing);
     END IF;
+
+    UPDATE chainify_ledger.agreement_check k SET function = to_regprocedure(k.called);
+    declared := ARRAY(SELECT d FROM chainify_ledger.declared_access d);
+    DELETE FROM chainify_ledger.declared_access;
+    INSERT INTO chainify_ledger.declared_access (function, tbl, rows, arguments, called, rows_called)
+        SELECT to_regprocedure(d.called), d.tbl, to_regprocedure(d.rows_called), d.arguments, d.called, d.rows_called FROM unnest(declared) d
+        WHERE to_regprocedure(d.called) IS NOT NULL AND (d.rows_called IS NULL OR to_regprocedure(d.rows_called) IS NOT NULL);
 
     UPDATE chainify_ledger.ledger_table t SET checkpoint = 0,
         relation = CASE WHEN t.relation IN (SELECT o.relation FROM chainify_ledger.ledger_table o WHERE o.detached_at IS NULL)
@@ -89,4 +100,19 @@ $$;
 CREATE FUNCTION chainify.adopt_restored(organisation text DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_adopt_restored' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-REVOKE ALL ON FUNCTION chainify_ledger.refuse_to_adopt, chainify_ledger.adopt, chainify.adopt_restored FROM PUBLIC;
+-- Before pg_upgrade, which gives functions and schemas other numbers: closes the ledger until chainify.adopt_restored has found them by name. For
+-- superusers, with the node stopped.
+CREATE FUNCTION chainify.prepare_pg_upgrade() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE;
+    DELETE FROM chainify_ledger.agreement_check k WHERE chainify_ledger.function_called(k.function) IS NULL;
+    UPDATE chainify_ledger.agreement_check k SET called = chainify_ledger.function_called(k.function);
+    DELETE FROM chainify_ledger.declared_access d WHERE chainify_ledger.function_called(d.function) IS NULL
+        OR d.rows IS NOT NULL AND chainify_ledger.function_called(d.rows) IS NULL;
+    UPDATE chainify_ledger.declared_access d SET called = chainify_ledger.function_called(d.function), rows_called = chainify_ledger.function_called(d.rows);
+    DELETE FROM chainify_ledger.here;
+END
+$$;
+
+REVOKE ALL ON FUNCTION chainify.prepare_pg_upgrade, chainify_ledger.refuse_to_adopt, chainify_ledger.adopt, chainify.adopt_restored FROM PUBLIC;

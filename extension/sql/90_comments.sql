@@ -27,6 +27,7 @@ COMMENT ON FUNCTION chainify.deploy IS 'Runs statements that change definitions 
 COMMENT ON FUNCTION chainify.approve_deploy IS 'Sets whether this organisation agrees to a deploy of exactly this text. For chainify_admin.';
 COMMENT ON FUNCTION chainify.set_policy IS 'Sets the organisations that have to agree to changes of a table''s rows. NULL: none. For chainify_admin.';
 COMMENT ON FUNCTION chainify.set_role_organisations IS 'Sets the organisations whose clients may act as a role. NULL: every organisation. For chainify_admin.';
+COMMENT ON FUNCTION chainify.prepare_pg_upgrade IS 'Closes the ledger before pg_upgrade, until chainify.adopt_restored. The node must be stopped. For superusers.';
 COMMENT ON FUNCTION chainify.set_agreement_check IS 'Sets the function that decides whether this organisation agrees to a change of a row. NULL: no function, and it agrees to nothing. For chainify_admin.';
 
 COMMENT ON FUNCTION chainify.analyze IS 'Shows for each statement whether it may run as a ledger transaction, the reason if not, and a statement to write instead. Runs nothing.';

@@ -335,8 +335,7 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"others know", othersKnow(s.Protocol)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(&b, "%-16s %s
-", line[0], line[1])
+			fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
 		}
 	}
 	return b.String()

@@ -141,6 +141,7 @@ const COMPARING: &[&str] = &[
     "array_le",
     "array_lt",
     "array_smaller",
+    "array_sort",
     "bpchar_larger",
     "bpchar_smaller",
     "bpcharcmp",
@@ -171,8 +172,10 @@ const COMPARING: &[&str] = &[
     "namelttext",
     "record_ge",
     "record_gt",
+    "record_larger",
     "record_le",
     "record_lt",
+    "record_smaller",
     "text_ge",
     "text_gt",
     "text_larger",
@@ -196,6 +199,7 @@ const CASE: &[&str] = &[
     "bpcharicregexne",
     "bpcharregexeq",
     "bpcharregexne",
+    "casefold",
     "initcap",
     "lower",
     "nameiclike",
@@ -325,7 +329,11 @@ const EXTENSIONS: &[&str] = &[
 
 /// The use that a transaction may make of a function.
 pub fn verdict(f: &Function) -> Verdict {
-    if f.on_sequence || f.name == "chainify.uuid" || (f.built_in && f.name == "random") {
+    if f.newer {
+        return Verdict::Refused;
+    }
+    let random = f.built_in && f.name == "random";
+    if f.on_sequence || f.name == "chainify.uuid" || random {
         return Verdict::Draws;
     }
     if SUBMITTING.contains(&f.name.as_str()) {
@@ -405,11 +413,12 @@ fn built_in(f: &Function) -> (&'static str, &'static str) {
     let name = f.name.as_str();
     let starts = |prefixes: &[&str]| prefixes.iter().any(|p| name.starts_with(p));
     match name {
+        _ if f.newer => ("PostgreSQL 15 does not have it, and organisations may run that.", PASS_PARAMETER),
         "clock_timestamp" | "timeofday" => (
             "It reads the clock of the machine that runs it.",
             "Use now(): in a block it is the block's time, the same in every organisation.",
         ),
-        "gen_random_uuid" => (
+        "gen_random_uuid" | "uuidv4" | "uuidv7" => (
             "It takes its bits from the machine's own source of randomness.",
             "Use chainify.uuid(), which follows from the transaction's id.",
         ),

@@ -103,6 +103,8 @@ pub struct Function {
     pub aggregate: bool,
     /// The extension that it belongs to.
     pub extension: Option<String>,
+    /// PostgreSQL 15 does not have it.
+    pub newer: bool,
     /// An argument is a floating-point number.
     pub takes_float: bool,
     /// An argument is a transaction number.

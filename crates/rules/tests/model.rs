@@ -319,6 +319,7 @@ fn built_in(name: &str) -> Rc<Function> {
         extension: None,
         takes_float: false,
         takes_xid: false,
+        newer: false,
         takes_pattern: false,
         may_be_merged: false,
         on_sequence: false,

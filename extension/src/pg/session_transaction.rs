@@ -29,6 +29,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::catalog::NO_RELATION;
 use crate::pg::base::error::{enter, without_raising, PgError};
+use crate::pg::base::major::{executor_run_hook, Run};
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::state::{
@@ -55,12 +56,6 @@ mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
         pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub fn standard_ExecutorRun(
-            query: *mut pg_sys::QueryDesc,
-            direction: pg_sys::ScanDirection::Type,
-            count: u64,
-            once: bool,
-        );
         pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
     }
     extern "C-unwind" {
@@ -113,7 +108,7 @@ pub fn watch(watch: &'static Watch) {
         NEXT_RUN.set(pg_sys::ExecutorRun_hook);
         NEXT_FINISH.set(pg_sys::ExecutorFinish_hook);
         pg_sys::ExecutorStart_hook = Some(on_start);
-        pg_sys::ExecutorRun_hook = Some(on_run);
+        pg_sys::ExecutorRun_hook = Some(run_hook);
         pg_sys::ExecutorFinish_hook = Some(on_finish);
         pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
         pg_sys::CacheRegisterRelcacheCallback(Some(on_message), pg_sys::Datum::from(0));
@@ -245,20 +240,19 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     }
 }
 
-unsafe extern "C-unwind" fn on_run(
-    query: *mut pg_sys::QueryDesc,
-    direction: pg_sys::ScanDirection::Type,
-    count: u64,
-    once: bool,
-) {
+executor_run_hook!(run_hook, on_run);
+
+/// # Safety
+/// The arguments must be those of the hook.
+unsafe fn on_run(run: Run) {
     // SAFETY: the executor's caller passes a query that has started.
     let done = unsafe {
         enter(|| {
             if DEPTH.get() == 0 {
-                block_retry::note(&*query, count != 0);
+                block_retry::note(&*run.query, run.count != 0);
                 fail_if_given_up();
             }
-            wanted().is_some_and(|watch| elsewhere::run(query, watch.execute))
+            wanted().is_some_and(|watch| elsewhere::run(run.query, watch.execute))
         })
     };
     if done {
@@ -267,12 +261,7 @@ unsafe extern "C-unwind" fn on_run(
     // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
     DEPTH.set(DEPTH.get() + 1);
     // SAFETY: the arguments are passed on.
-    unsafe {
-        match NEXT_RUN.get() {
-            Some(next) => next(query, direction, count, once),
-            None => raw::standard_ExecutorRun(query, direction, count, once),
-        }
-    }
+    unsafe { run.go_on(NEXT_RUN.get()) }
     DEPTH.set(DEPTH.get().saturating_sub(1));
 }
 

@@ -31,7 +31,8 @@ pub fn function(described: &str) -> Function {
         None => (described, ""),
     };
     let facts: Vec<&str> = facts.split(' ').filter(|f| !f.is_empty()).collect();
-    let known = ["volatile", "stable", "sql", "c", "aggregate", "float", "xid", "pattern", "merged", "sequence"];
+    let known =
+        ["volatile", "stable", "sql", "c", "aggregate", "float", "xid", "pattern", "merged", "sequence", "newer"];
     let is_known = |f: &&str| known.contains(f) || f.starts_with("extension=");
     assert!(facts.iter().all(is_known), "a fact of {described} is not one of {known:?}");
     let has = |fact: &str| facts.contains(&fact);
@@ -46,6 +47,7 @@ pub fn function(described: &str) -> Function {
         extension: facts.iter().find_map(|f| f.strip_prefix("extension=")).map(str::to_owned),
         takes_float: has("float"),
         takes_xid: has("xid"),
+        newer: has("newer"),
         takes_pattern: has("pattern"),
         may_be_merged: has("merged"),
         on_sequence,

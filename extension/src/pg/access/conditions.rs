@@ -9,8 +9,11 @@ use pgrx::pg_sys::NodeTag::*;
 use crate::pg::access::columns::{Entry, Known, Node};
 use crate::pg::access::value::{class_of, value_of};
 use crate::pg::access::{Place, Reader};
+use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::lists::elements;
+use crate::pg::base::major;
 use crate::pg::tree::node::{is, NodeAt};
+use crate::pg::tree::tree_walkers::without_groups;
 
 /// Values of one condition.
 const VALUES_MAX: usize = 256;
@@ -445,6 +448,7 @@ impl Reader {
     ) {
         // SAFETY: the fields of a query are what parsenodes.h says.
         unsafe {
+            let query = catch_c(|| without_groups(query)).or_raise();
             let q = query.as_ref();
             if !q.setOperations.is_null() {
                 // Each member is tied to its own level's columns; those are of this entry.
@@ -627,13 +631,9 @@ unsafe fn strategy(column: &Column, operator: pg_sys::Oid, collation: pg_sys::Oi
         }
         let by_bytes = match column.class {
             Class::Symbol => false,
-            Class::Text | Class::Padded => lc_collate_is_c(collation),
+            Class::Text | Class::Padded => major::orders_by_bytes(collation),
             _ => true,
         };
         (strategy == 3 || (1..=5).contains(&strategy) && by_bytes).then_some(strategy)
     }
-}
-
-extern "C-unwind" {
-    fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
 }

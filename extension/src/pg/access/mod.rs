@@ -16,6 +16,7 @@ use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::lists::elements;
 use crate::pg::base::major;
 use crate::pg::tree::node::{children, NodeAt};
+use crate::pg::tree::tree_walkers::without_groups;
 
 pub mod call;
 mod calls;
@@ -187,6 +188,7 @@ impl Reader {
         // parsenodes.h says.
         unsafe {
             pg_sys::check_stack_depth();
+            let query = catch_c(|| without_groups(query)).or_raise();
             let q = query.as_ref();
             for cte in elements::<pg_sys::CommonTableExpr>(q.cteList) {
                 if let Some(query) = NonNull::new(cte.as_ref().ctequery.cast()) {

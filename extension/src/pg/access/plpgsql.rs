@@ -17,6 +17,7 @@ use crate::pg::access::functions::{analysed, Call, ParserSetup};
 use crate::pg::access::{Known, Parameters, Place, Reader};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::lists::elements;
+use crate::pg::base::major;
 
 pub mod statements;
 
@@ -229,7 +230,7 @@ impl State {
             (*running).datums = state.datums.as_mut_ptr();
             (*running).datum_context = pg_sys::CurrentMemoryContext;
             (*f).cur_estate = running;
-            (*f).use_count += 1;
+            *major::uses_of(f) += 1;
             state
         }
     }
@@ -278,7 +279,7 @@ impl Drop for State {
         unsafe {
             let f = self.function.as_ptr();
             (*f).cur_estate = self.before;
-            (*f).use_count -= 1;
+            *major::uses_of(f) -= 1;
         }
     }
 }

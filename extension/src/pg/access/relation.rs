@@ -11,6 +11,7 @@ use pgrx::pg_sys;
 
 use crate::pg::access::value::class_of;
 use crate::pg::base::catalog;
+use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation};
 
 /// Keys of a relation that are looked at.
@@ -163,10 +164,7 @@ fn look_up(oid: pg_sys::Oid) -> Facts {
 
 fn attributes(relation: &Relation) -> &[pg_sys::FormData_pg_attribute] {
     // SAFETY: the descriptor belongs to the open relation.
-    unsafe {
-        let descriptor = &*relation.descriptor();
-        descriptor.attrs.as_slice(descriptor.natts as usize)
-    }
+    unsafe { major::attributes(relation.descriptor()) }
 }
 
 fn deterministic(collation: pg_sys::Oid) -> bool {

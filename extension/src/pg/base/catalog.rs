@@ -8,6 +8,7 @@ use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, without_raising, OrRaise};
 use crate::pg::base::generation;
 pub use crate::pg::base::generation::generation;
+use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 
 c_functions! {
@@ -263,7 +264,7 @@ fn type_parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
         ];
         if pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_COMPOSITE {
             let descriptor = catch_c(|| lookup_rowtype_tupdesc_copy(oid, -1)).or_raise();
-            let fields = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+            let fields = major::attributes(descriptor);
             parts.extend(
                 fields
                     .iter()

@@ -60,7 +60,7 @@ unsafe fn order_of_columns(of: pg_sys::Oid, typmod: i32) -> Option<String> {
     // SAFETY: a copy of the description of a row type, with `natts` columns.
     unsafe {
         let description = pg_sys::lookup_rowtype_tupdesc_copy(of, typmod);
-        let columns = (*description).attrs.as_slice((*description).natts as usize);
+        let columns = crate::pg::base::major::attributes(description);
         columns
             .iter()
             .filter(|column| !column.attisdropped)

@@ -4,6 +4,7 @@ use chainify_codec::{RowWriter, Tag, ValueError};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::major;
 use crate::pg::base::relation::{Relation, Tuple};
 
 /// 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
@@ -453,7 +454,7 @@ impl Composite {
         // SAFETY: the descriptor is reference-counted and released below.
         unsafe {
             let descriptor = pg_sys::lookup_rowtype_tupdesc_copy(oid, -1);
-            let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+            let attributes = major::attributes(descriptor);
             let live = attributes
                 .iter()
                 .enumerate()

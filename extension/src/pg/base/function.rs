@@ -10,6 +10,7 @@ pub use crate::pg::base::cell::{cell, Cell};
 
 use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
+use crate::pg::base::major;
 use crate::pg::base::relation::{Shape, Tuple};
 
 /// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one
@@ -328,7 +329,7 @@ impl Call<'_> {
             pg_sys::InitMaterializedSRF(self.fcinfo, 0);
             let info = (*self.fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             let (desc, store) = ((*info).setDesc, (*info).setResult);
-            let attributes = (*desc).attrs.as_slice((*desc).natts as usize);
+            let attributes = major::attributes(desc);
             while let Some(row) = rows.next_row() {
                 let mut values = vec![pg_sys::Datum::from(0); attributes.len()];
                 let mut nulls = vec![true; attributes.len()];
@@ -354,8 +355,8 @@ impl Call<'_> {
 /// # Safety
 /// `desc` must be a valid descriptor.
 unsafe fn columns(desc: pg_sys::TupleDesc, cells: &[Cell]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
-    // SAFETY: by the caller's promise; attrs has natts entries.
-    let attributes = unsafe { (*desc).attrs.as_slice((*desc).natts as usize) };
+    // SAFETY: by the caller's promise.
+    let attributes = unsafe { major::attributes(desc) };
     if attributes.len() != cells.len() {
         PgError::new(
             b"XX000",

@@ -1,9 +1,10 @@
-//! The differences between PostgreSQL 15, 16 and 17, one function for each difference; those of
+//! The differences between PostgreSQL 15 to 18, one function for each difference; those of
 //! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made
-//! and shipped for 15, and tested for 15 and 17 (`make test-majors`). For 16 it is compiled alone.
+//! and shipped for 15, and tested for 15 and 17 (`make test-majors`). For 16 and 18 it is compiled
+//! alone. The feature `pg17up` is set for 17 and later majors.
 //!
 //! Not everything that a major changes keeps this from compiling. To be looked at for a new one:
-//! * kinds of expressions: [`is_known_node`] refuses what nobody has looked at;
+//! * kinds of expressions: `is_known_node` of `tree_walkers.rs` refuses what nobody has looked at;
 //! * fields of `Query`, and kinds of range table entries, that hold expressions or conditions:
 //!   `analysis.rs`, `access/mod.rs`;
 //! * statements and parts of ALTER TABLE are refused unless listed (`parse::check_allowed`,
@@ -11,8 +12,8 @@
 //! * built-in functions whose results follow from more than their arguments, though they are
 //!   immutable, and aggregates that depend on the order of rows: `functions.rs` and
 //!   `determinism.rs` in `crates/rules`;
-//! * what the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from one
-//!   execution to the next (a plan with another node is not kept);
+//! * facts that the states of [`resettable_plans`](crate::pg::run::resettable_plans) remember from
+//!   one execution to the next (a plan with another node is not kept);
 //! * settings that change results or plans: [`PINNED`];
 //! * declarations in plain `extern` blocks (see `c.rs`), structures with `repr(C)`, and numbers of
 //!   columns in `catalog.rs`.
@@ -34,12 +35,16 @@ pub(in crate::pg) const FORCES_PARALLEL: &CStr = c"debug_parallel_query";
 pub(in crate::pg) const PINNED: &[(&CStr, &CStr)] = &[
     #[cfg(not(feature = "pg15"))]
     (c"enable_presorted_aggregate", c"on"),
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     (c"enable_group_by_reordering", c"on"),
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     (c"event_triggers", c"on"),
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     (c"transaction_timeout", c"0"),
+    #[cfg(feature = "pg18")]
+    (c"enable_distinct_reordering", c"on"),
+    #[cfg(feature = "pg18")]
+    (c"enable_self_join_elimination", c"on"),
 ];
 
 #[cfg(feature = "pg15")]
@@ -104,6 +109,32 @@ mod raw {
             arbiters: *mut pg_sys::List,
             summarizing_only: bool,
         ) -> *mut pg_sys::List;
+    }
+}
+
+#[cfg(feature = "pg18")]
+mod raw18 {
+    use super::pg_sys;
+    c_functions! {
+        pub fn contain_vars_returning_old_or_new(node: *mut pg_sys::Node) -> bool;
+        pub fn standard_ExecutorRun(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+        );
+    }
+}
+
+#[cfg(not(feature = "pg18"))]
+mod raw17 {
+    use super::pg_sys;
+    c_functions! {
+        pub fn standard_ExecutorRun(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+            once: bool,
+        );
     }
 }
 
@@ -206,17 +237,17 @@ pub(in crate::pg) fn file_of(relation: &pg_sys::RelationData) -> pg_sys::Oid {
 /// A session's place in the process array, and its local transaction, 0 for none. 17 keeps the two
 /// together.
 pub(in crate::pg) fn place_of(process: &pg_sys::PGPROC) -> (usize, u32) {
-    #[cfg(not(feature = "pg17"))]
+    #[cfg(not(feature = "pg17up"))]
     return (process.pgprocno as usize, process.lxid);
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     return (process.vxid.procNumber as usize, process.vxid.lxid);
 }
 
 /// A session's number among those that are sent signals.
 pub(in crate::pg) fn backend_of(process: &pg_sys::PGPROC) -> i32 {
-    #[cfg(not(feature = "pg17"))]
+    #[cfg(not(feature = "pg17up"))]
     return process.backendId;
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     return process.vxid.procNumber;
 }
 
@@ -238,9 +269,9 @@ pub(in crate::pg) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBacken
 /// The name of the database's own collation. 17 has another column for what is none of the
 /// system's.
 pub(in crate::pg) fn default_collation() -> String {
-    #[cfg(not(feature = "pg17"))]
+    #[cfg(not(feature = "pg17up"))]
     use pg_sys::Anum_pg_database_daticulocale as OTHERS;
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     use pg_sys::Anum_pg_database_datlocale as OTHERS;
     let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
     // SAFETY: the row of the database that this session is in; it is copied from before it is
@@ -283,14 +314,14 @@ unsafe fn text(name: *const c_char) -> String {
 }
 
 /// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
-#[cfg(not(feature = "pg17"))]
+#[cfg(not(feature = "pg17up"))]
 #[inline]
 pub(in crate::pg) fn merge_condition(_: &pg_sys::Query) -> *mut pg_sys::Node {
     null_mut()
 }
 
 /// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
-#[cfg(feature = "pg17")]
+#[cfg(feature = "pg17up")]
 pub(in crate::pg) fn merge_condition(query: &pg_sys::Query) -> *mut pg_sys::Node {
     query.mergeJoinCondition
 }
@@ -300,7 +331,7 @@ pub(in crate::pg) fn merge_condition(query: &pg_sys::Query) -> *mut pg_sys::Node
 ///
 /// # Safety
 /// `query` must be an analysed query.
-#[cfg(not(feature = "pg17"))]
+#[cfg(not(feature = "pg17up"))]
 #[inline]
 pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static str> {
     None
@@ -311,7 +342,7 @@ pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static
 ///
 /// # Safety
 /// `query` must be an analysed query.
-#[cfg(feature = "pg17")]
+#[cfg(feature = "pg17up")]
 pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'static str> {
     use pg_sys::MergeMatchKind::MERGE_WHEN_NOT_MATCHED_BY_SOURCE;
     // SAFETY: a list of MergeAction.
@@ -323,92 +354,13 @@ pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'st
     if by_source {
         return Some("MERGE ... WHEN NOT MATCHED BY SOURCE");
     }
+    // SAFETY: an expression of the query.
+    #[cfg(feature = "pg18")]
+    if unsafe { raw18::contain_vars_returning_old_or_new(query.returningList.cast()) } {
+        return Some("OLD or NEW in RETURNING");
+    }
     let merge = query.commandType == pg_sys::CmdType::CMD_MERGE;
     (merge && !query.returningList.is_null()).then_some("MERGE ... RETURNING")
-}
-
-/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
-/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
-/// that could be looked at.
-#[cfg(feature = "pg15")]
-#[inline]
-pub(in crate::pg) fn is_known_node(_: pg_sys::NodeTag) -> bool {
-    true
-}
-
-/// Whether a node of an analysed query is of a kind that 15 has; there the walkers raise for any
-/// other. What 16 and 17 brought (SQL/JSON, merge_action()) computes without calling a function
-/// that could be looked at.
-#[cfg(not(feature = "pg15"))]
-pub(in crate::pg) fn is_known_node(tag: pg_sys::NodeTag) -> bool {
-    use pg_sys::NodeTag::*;
-    let value = matches!(
-        tag,
-        T_Var
-            | T_Const
-            | T_Param
-            | T_CaseTestExpr
-            | T_CoerceToDomainValue
-            | T_SQLValueFunction
-            | T_SetToDefault
-            | T_CurrentOfExpr
-            | T_NextValueExpr
-    );
-    let expression = matches!(
-        tag,
-        T_Aggref
-            | T_GroupingFunc
-            | T_WindowFunc
-            | T_SubscriptingRef
-            | T_FuncExpr
-            | T_NamedArgExpr
-            | T_OpExpr
-            | T_DistinctExpr
-            | T_NullIfExpr
-            | T_ScalarArrayOpExpr
-            | T_BoolExpr
-            | T_SubLink
-            | T_FieldSelect
-            | T_FieldStore
-            | T_RelabelType
-            | T_CoerceViaIO
-            | T_ArrayCoerceExpr
-            | T_ConvertRowtypeExpr
-            | T_CollateExpr
-            | T_CaseExpr
-            | T_ArrayExpr
-            | T_RowExpr
-            | T_RowCompareExpr
-            | T_CoalesceExpr
-            | T_MinMaxExpr
-            | T_XmlExpr
-            | T_NullTest
-            | T_BooleanTest
-            | T_CoerceToDomain
-    );
-    let part = matches!(
-        tag,
-        T_List
-            | T_Query
-            | T_TargetEntry
-            | T_FromExpr
-            | T_JoinExpr
-            | T_RangeTblRef
-            | T_RangeTblFunction
-            | T_TableFunc
-            | T_TableSampleClause
-            | T_CommonTableExpr
-            | T_CTESearchClause
-            | T_CTECycleClause
-            | T_SetOperationStmt
-            | T_SortGroupClause
-            | T_WindowClause
-            | T_OnConflictExpr
-            | T_InferenceElem
-            | T_MergeAction
-            | T_WithCheckOption
-    );
-    value || expression || part
 }
 
 /// Whether a column is given a STORAGE where it is made.
@@ -424,14 +376,41 @@ pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
     !column.storage_name.is_null()
 }
 
+/// A clause of a constraint, as parsed, that 15 does not have.
+#[cfg(not(feature = "pg18"))]
+#[inline]
+pub(in crate::pg) fn unknown_constraint(_: &pg_sys::Constraint) -> Option<&'static str> {
+    None
+}
+
+/// A clause of a constraint, as parsed, that 15 does not have.
+#[cfg(feature = "pg18")]
+pub(in crate::pg) fn unknown_constraint(constraint: &pg_sys::Constraint) -> Option<&'static str> {
+    use pg_sys::ConstrType::*;
+    let c = constraint;
+    match c.contype {
+        CONSTR_GENERATED if c.generated_kind as u8 != pg_sys::ATTRIBUTE_GENERATED_STORED => {
+            Some("a VIRTUAL column")
+        }
+        CONSTR_PRIMARY | CONSTR_UNIQUE if c.without_overlaps => Some("WITHOUT OVERLAPS"),
+        CONSTR_FOREIGN if c.fk_with_period || c.pk_with_period => Some("PERIOD"),
+        CONSTR_CHECK | CONSTR_FOREIGN if !c.is_enforced => Some("NOT ENFORCED"),
+        CONSTR_ATTR_NOT_ENFORCED => Some("NOT ENFORCED"),
+        CONSTR_ATTR_ENFORCED => Some("ENFORCED"),
+        CONSTR_NOTNULL if !c.keys.is_null() => Some("NOT NULL as a constraint of the table"),
+        CONSTR_NOTNULL if c.is_no_inherit => Some("NOT NULL ... NO INHERIT"),
+        _ => None,
+    }
+}
+
 /// The number that the next object of a catalog gets. 17 gave the variable another name.
 pub(in crate::pg) fn next_number() -> u32 {
     // SAFETY: a word in shared memory, set up before any session starts; others may write it at any
     // moment.
     unsafe {
-        #[cfg(not(feature = "pg17"))]
+        #[cfg(not(feature = "pg17up"))]
         let variables = pg_sys::ShmemVariableCache;
-        #[cfg(feature = "pg17")]
+        #[cfg(feature = "pg17up")]
         let variables = pg_sys::TransamVariables;
         (&raw const (*variables).nextOid).read_volatile().to_u32()
     }
@@ -444,9 +423,9 @@ pub(in crate::pg) fn next_number() -> u32 {
 pub(in crate::pg) unsafe fn holds_lock(tag: &pg_sys::LOCKTAG, mode: c_int) -> bool {
     // SAFETY: looks into a table of this process.
     unsafe {
-        #[cfg(not(feature = "pg17"))]
+        #[cfg(not(feature = "pg17up"))]
         return pg_sys::LockHeldByMe(tag, mode);
-        #[cfg(feature = "pg17")]
+        #[cfg(feature = "pg17up")]
         return pg_sys::LockHeldByMe(tag, mode, false);
     }
 }
@@ -456,9 +435,9 @@ extern "C-unwind" {
     fn pq_startmsgread();
     fn pq_endmsgread();
     fn pq_peekbyte() -> c_int;
-    #[cfg(not(feature = "pg17"))]
+    #[cfg(not(feature = "pg17up"))]
     fn pq_buffer_has_data() -> bool;
-    #[cfg(feature = "pg17")]
+    #[cfg(feature = "pg17up")]
     fn pq_buffer_remaining_data() -> isize;
 }
 
@@ -467,9 +446,9 @@ extern "C-unwind" {
 pub(in crate::pg) fn next_message_is_sync() -> bool {
     // SAFETY: no message is being read. A byte that is here is looked at without waiting.
     unsafe {
-        #[cfg(not(feature = "pg17"))]
+        #[cfg(not(feature = "pg17up"))]
         let here = pq_buffer_has_data();
-        #[cfg(feature = "pg17")]
+        #[cfg(feature = "pg17up")]
         let here = pq_buffer_remaining_data() > 0;
         if !here {
             return false;
@@ -483,7 +462,7 @@ pub(in crate::pg) fn next_message_is_sync() -> bool {
 
 /// `IDLE_SESSION_TIMEOUT` of timeout.h; 17 has another timeout before it.
 pub(in crate::pg) fn idle_session_timeout() -> c_int {
-    8 + c_int::from(cfg!(feature = "pg17"))
+    8 + c_int::from(cfg!(feature = "pg17up"))
 }
 
 /// Puts entries for OLD and NEW before those of a view's query. Until 15 it has them.
@@ -509,5 +488,220 @@ pub(in crate::pg) unsafe fn name_old_and_new(query: *mut pg_sys::Query, view: pg
             (*entry).eref = (*entry).alias;
             (*query).rtable = pg_sys::lcons(entry.cast(), (*query).rtable);
         }
+    }
+}
+
+/// The columns of a descriptor, dropped ones too. 18 keeps them behind a short form of each.
+///
+/// # Safety
+/// `descriptor` must be valid, and outlive the result.
+pub(in crate::pg) unsafe fn attributes<'d>(
+    descriptor: pg_sys::TupleDesc,
+) -> &'d [pg_sys::FormData_pg_attribute] {
+    // SAFETY: by the caller's promise, with natts columns.
+    unsafe {
+        let count = (*descriptor).natts as usize;
+        #[cfg(not(feature = "pg18"))]
+        return (*descriptor).attrs.as_slice(count);
+        #[cfg(feature = "pg18")]
+        {
+            let short = (&raw const (*descriptor).compact_attrs).cast::<pg_sys::CompactAttribute>();
+            std::slice::from_raw_parts(short.add(count).cast(), count)
+        }
+    }
+}
+
+/// Begins a scan of an index with its table. 18 can count what the scan does.
+///
+/// # Safety
+/// Both must be open, and the snapshot registered. To be called where an ERROR may be raised.
+pub(in crate::pg) unsafe fn begin_index_scan(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    keys: c_int,
+) -> pg_sys::IndexScanDesc {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::index_beginscan(table, index, snapshot, keys, 0);
+        #[cfg(feature = "pg18")]
+        return pg_sys::index_beginscan(table, index, snapshot, null_mut(), keys, 0);
+    }
+}
+
+/// Begins a scan of an index that gives bitmaps.
+///
+/// # Safety
+/// It must be open, and the snapshot registered. To be called where an ERROR may be raised.
+pub(in crate::pg) unsafe fn begin_bitmap_scan(
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    keys: c_int,
+) -> pg_sys::IndexScanDesc {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::index_beginscan_bitmap(index, snapshot, keys);
+        #[cfg(feature = "pg18")]
+        return pg_sys::index_beginscan_bitmap(index, snapshot, null_mut(), keys);
+    }
+}
+
+/// Sets the handler of a signal. 18 gives the function of servers another name.
+///
+/// # Safety
+/// The handler must be one that may run at any moment.
+pub(in crate::pg) unsafe fn on_signal(signal: c_int, handler: pg_sys::pqsigfunc) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::pqsignal(signal, handler);
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(signal, handler);
+    }
+}
+
+/// The number of uses of a compiled function. 18 keeps it with other facts.
+///
+/// # Safety
+/// `function` must be one that PL/pgSQL compiled; nothing else may use the number meanwhile.
+pub(in crate::pg) unsafe fn uses_of<'f>(function: *mut pg_sys::PLpgSQL_function) -> &'f mut Uses {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return &mut (*function).use_count;
+        #[cfg(feature = "pg18")]
+        return &mut (*function).cfunc.use_count;
+    }
+}
+
+#[cfg(not(feature = "pg18"))]
+pub(in crate::pg) type Uses = std::ffi::c_ulong;
+#[cfg(feature = "pg18")]
+pub(in crate::pg) type Uses = u64;
+
+/// Runs a portal to its end. Until 17 the caller said that it runs once.
+///
+/// # Safety
+/// The portal must have started, and the receiver be its own. To be called where an ERROR may be
+/// raised.
+pub(in crate::pg) unsafe fn run_portal(
+    portal: pg_sys::Portal,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: &mut pg_sys::QueryCompletion,
+) {
+    let all = std::ffi::c_long::MAX;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::PortalRun(portal, all, true, true, receiver, receiver, completion);
+        #[cfg(feature = "pg18")]
+        pg_sys::PortalRun(portal, all, true, receiver, receiver, completion);
+    }
+}
+
+/// The arguments of `ExecutorRun`. Until 17 the caller says whether it runs the query once.
+pub(in crate::pg) struct Run {
+    pub(in crate::pg) query: *mut pg_sys::QueryDesc,
+    pub(in crate::pg) direction: pg_sys::ScanDirection::Type,
+    pub(in crate::pg) count: u64,
+    #[cfg(not(feature = "pg18"))]
+    pub(in crate::pg) once: bool,
+}
+
+impl Run {
+    /// Runs the query by the next hook, or as PostgreSQL does.
+    ///
+    /// # Safety
+    /// The arguments must be those of a hook; nothing to drop may be on the stack.
+    pub(in crate::pg) unsafe fn go_on(self, next: pg_sys::ExecutorRun_hook_type) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            #[cfg(not(feature = "pg18"))]
+            match next {
+                Some(next) => next(self.query, self.direction, self.count, self.once),
+                None => {
+                    raw17::standard_ExecutorRun(self.query, self.direction, self.count, self.once)
+                }
+            }
+            #[cfg(feature = "pg18")]
+            match next {
+                Some(next) => next(self.query, self.direction, self.count),
+                None => raw18::standard_ExecutorRun(self.query, self.direction, self.count),
+            }
+        }
+    }
+}
+
+/// Declares an `ExecutorRun_hook` that passes its arguments to a function as a [`Run`].
+macro_rules! executor_run_hook {
+    ($hook:ident, $on_run:path) => {
+        #[cfg(not(feature = "pg18"))]
+        unsafe extern "C-unwind" fn $hook(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+            once: bool,
+        ) {
+            // SAFETY: the arguments are passed on.
+            unsafe {
+                $on_run($crate::pg::base::major::Run {
+                    query,
+                    direction,
+                    count,
+                    once,
+                })
+            }
+        }
+
+        #[cfg(feature = "pg18")]
+        unsafe extern "C-unwind" fn $hook(
+            query: *mut pg_sys::QueryDesc,
+            direction: pg_sys::ScanDirection::Type,
+            count: u64,
+        ) {
+            // SAFETY: the arguments are passed on.
+            unsafe {
+                $on_run($crate::pg::base::major::Run {
+                    query,
+                    direction,
+                    count,
+                })
+            }
+        }
+    };
+}
+pub(in crate::pg) use executor_run_hook;
+
+/// Whether texts are ordered by their bytes under a collation. 18 has no function that says so.
+///
+/// # Safety
+/// To be called where an ERROR may be raised.
+pub(in crate::pg) unsafe fn orders_by_bytes(collation: pg_sys::Oid) -> bool {
+    #[cfg(not(feature = "pg18"))]
+    extern "C-unwind" {
+        // pg_locale.h, which pgrx does not read.
+        fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
+    }
+    #[cfg(feature = "pg18")]
+    extern "C-unwind" {
+        // pg_locale.h, which pgrx does not read.
+        fn pg_newlocale_from_collation(collation: pg_sys::Oid) -> *const Locale;
+    }
+    /// The first fields of `pg_locale_struct`.
+    #[cfg(feature = "pg18")]
+    #[repr(C)]
+    struct Locale {
+        _provider: c_char,
+        _deterministic: bool,
+        collate_is_c: bool,
+    }
+    // SAFETY: by the caller's promise; the result is kept for the life of the session.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return lc_collate_is_c(collation);
+        #[cfg(feature = "pg18")]
+        return (*pg_newlocale_from_collation(collation)).collate_is_c;
     }
 }

@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::cell::{reads_as, Cell};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
+use crate::pg::base::major;
 use crate::pg::base::snapshot::Sees;
 
 /// Which lock to take; kept until the transaction ends.
@@ -99,11 +100,7 @@ impl Relation {
     /// The columns in order, without dropped ones.
     pub fn columns(&self) -> Vec<ColumnDef> {
         // SAFETY: the descriptor belongs to the open relation.
-        let attributes = unsafe {
-            (*self.descriptor())
-                .attrs
-                .as_slice((*self.descriptor()).natts as usize)
-        };
+        let attributes = unsafe { major::attributes(self.descriptor()) };
         let live = attributes.iter().filter(|a| !a.attisdropped);
         live.map(|a| ColumnDef {
             number: a.attnum,
@@ -117,11 +114,7 @@ impl Relation {
     /// The types of the columns that are not dropped.
     pub(in crate::pg) fn types(&self) -> Vec<ColumnType> {
         // SAFETY: the descriptor belongs to the open relation.
-        let attributes = unsafe {
-            (*self.descriptor())
-                .attrs
-                .as_slice((*self.descriptor()).natts as usize)
-        };
+        let attributes = unsafe { major::attributes(self.descriptor()) };
         let live = attributes.iter().filter(|a| !a.attisdropped);
         live.map(|a| ColumnType {
             number: a.attnum,
@@ -351,7 +344,7 @@ impl Tuple<'_> {
     pub(in crate::pg) fn datum(&self, number: i16, oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
         let at = (number as usize).wrapping_sub(1);
         // SAFETY: the descriptor outlives self and has as many attributes as values.
-        let attributes = unsafe { (*self.descriptor).attrs.as_slice(self.values.len()) };
+        let attributes = unsafe { major::attributes(self.descriptor) };
         let Some(attribute) = attributes.get(at) else {
             PgError::new(b"XX000", format!("row has no column {number}")).raise()
         };
@@ -409,8 +402,8 @@ struct Layout {
 /// # Safety
 /// `descriptor` must be a valid descriptor that outlives the result.
 unsafe fn storage<'d>(descriptor: pg_sys::TupleDesc) -> impl Iterator<Item = Storage> + 'd {
-    // SAFETY: by the caller's promise; attrs has natts entries.
-    let attributes = unsafe { (*descriptor).attrs.as_slice((*descriptor).natts as usize) };
+    // SAFETY: by the caller's promise.
+    let attributes = unsafe { major::attributes(descriptor) };
     attributes.iter().map(|a| Storage {
         type_oid: a.atttypid,
         length: a.attlen,

@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 use crate::pg::base::c_string::c_string;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::function::{Answer, Call};
+use crate::pg::base::major;
 use crate::pg::base::memory::Context;
 
 mod raw {
@@ -169,8 +170,8 @@ impl Call<'_> {
 /// # Safety
 /// `descriptor` must be valid.
 unsafe fn check_list(descriptor: pg_sys::TupleDesc, columns: &[TextColumn]) -> Result<(), PgError> {
-    // SAFETY: by the caller's promise; attrs has natts entries.
-    let list = unsafe { (*descriptor).attrs.as_slice((*descriptor).natts as usize) };
+    // SAFETY: by the caller's promise.
+    let list = unsafe { major::attributes(descriptor) };
     let wrong = |message: String| {
         let columns: Vec<_> = columns.iter().zip(1..).map(definition).collect();
         Err(PgError::new(b"42804", message).hint(format!(

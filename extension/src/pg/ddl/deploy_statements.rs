@@ -14,7 +14,7 @@ use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::PgError;
 use crate::pg::base::lists::nodes;
-use crate::pg::base::major::sets_storage;
+use crate::pg::base::major::{sets_storage, unknown_constraint};
 use crate::pg::ddl::inspect::inspect_expression;
 use crate::pg::ddl::kinds::{object, part};
 use crate::pg::describe::query_level::Level;
@@ -257,6 +257,9 @@ impl<'s> Definition<'s> {
         unsafe {
             self.has(Clause::Tablespace, !(*constraint).indexspace.is_null());
             self.has(Clause::UsingIndex, !(*constraint).indexname.is_null());
+            if let Some(clause) = unknown_constraint(&*constraint) {
+                self.has(Clause::OtherAlteration(clause), true);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::pg::describe::input_collations::{
 };
 use crate::pg::describe::query_level::*;
 use crate::pg::tree::node::{children, functions, is, NodeAt};
+use crate::pg::tree::tree_walkers::{is_known_node, without_groups};
 
 mod changes;
 mod collations;
@@ -54,6 +55,7 @@ unsafe fn describe_in(query: NonNull<pg_sys::Query>, scope: &mut Scope) -> Level
     // SAFETY: raises when the stack is nearly used up; the tree is as the caller promised.
     unsafe {
         pg_sys::check_stack_depth();
+        let query = catch_c(|| without_groups(query)).or_raise();
         let q = query.as_ref();
         let mut level = Level::new(match q.commandType {
             pg_sys::CmdType::CMD_INSERT => Command::Insert,
@@ -436,7 +438,7 @@ impl Reader<'_> {
         use pg_sys::SQLValueFunctionOp::*;
         // SAFETY: the tag says which structure follows.
         unsafe {
-            if !major::is_known_node(node.as_ref().type_) {
+            if !is_known_node(node.as_ref().type_) {
                 self.refuse(Construct::Unknown(
                     "an expression that PostgreSQL 15 does not have",
                 ));

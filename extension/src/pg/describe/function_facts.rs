@@ -42,6 +42,7 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
         );
         let extension = pg_sys::getExtensionOfObject(PG_PROC.into(), oid);
         let facts = Function::from(Declared {
+            oid: oid.to_u32(),
             schema: &text(pg_sys::get_namespace_name(form.pronamespace)),
             name: &name_text(&form.proname),
             built_in: form.pronamespace.to_u32() == PG_CATALOG

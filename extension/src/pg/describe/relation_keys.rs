@@ -2,6 +2,7 @@
 use pgrx::pg_sys;
 
 use crate::pg::base::lists::elements;
+use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::describe::analysis::columns_of;
 
@@ -36,9 +37,7 @@ fn index_key(relation: &Relation, oid: pg_sys::Oid) -> Option<Vec<i16>> {
         let columns =
             std::slice::from_raw_parts(form.indkey.values.as_ptr(), form.indnkeyatts as usize)
                 .to_vec();
-        let attributes = (*relation.descriptor())
-            .attrs
-            .as_slice((*relation.descriptor()).natts as usize);
+        let attributes = major::attributes(relation.descriptor());
         let usable = columns.iter().all(|number| {
             let attribute = usize::try_from(*number)
                 .ok()
@@ -92,9 +91,7 @@ fn unique_index(relation: &Relation, oid: pg_sys::Oid) -> Option<UniqueIndex> {
         let condition = numbers(pg_sys::RelationGetIndexPredicate(index));
         pg_sys::index_close(index, lock);
         for number in columns.iter().chain(&condition).chain(&computed.clone()) {
-            let attributes = (*relation.descriptor())
-                .attrs
-                .as_slice((*relation.descriptor()).natts as usize);
+            let attributes = major::attributes(relation.descriptor());
             let attribute = usize::try_from(*number)
                 .ok()
                 .and_then(|n| attributes.get(n.checked_sub(1)?));

@@ -42,7 +42,7 @@ pub fn of_view(view: pg_sys::Oid) -> String {
 unsafe fn name_columns(query: *mut pg_sys::Query, of: pg_sys::TupleDesc) {
     // SAFETY: by the caller's promise; target lists and range tables are lists of their nodes.
     unsafe {
-        let columns = (*of).attrs.as_slice((*of).natts as usize);
+        let columns = major::attributes(of);
         let targets = elements::<pg_sys::TargetEntry>((*query).targetList);
         let shown = targets.iter().filter(|target| !target.as_ref().resjunk);
         for (target, column) in shown.zip(columns) {

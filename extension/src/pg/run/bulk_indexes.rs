@@ -159,7 +159,7 @@ unsafe fn single(
         let info = &**(*result).ri_IndexRelationInfo.add(at);
         let attributes = (*(*result).ri_RelationDesc).rd_att;
         let column = (info.ii_IndexAttrNumbers[0] as usize).checked_sub(1)?;
-        let attributes = (*attributes).attrs.as_slice((*attributes).natts as usize);
+        let attributes = major::attributes(attributes);
         let attribute = attributes.get(column)?;
         let fits = (*(*relation).rd_rel).relam == method
             && info.ii_NumIndexAttrs == 1

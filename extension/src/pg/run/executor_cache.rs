@@ -23,6 +23,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::{catch_c, enter, without_raising, OrRaise};
+use crate::pg::base::major::{executor_run_hook, Run};
 use crate::pg::base::settings;
 use crate::pg::base::subtransaction::Hooks;
 use crate::pg::run::executor_state::{
@@ -41,12 +42,6 @@ mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
         pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub fn standard_ExecutorRun(
-            query: *mut pg_sys::QueryDesc,
-            direction: pg_sys::ScanDirection::Type,
-            count: u64,
-            once: bool,
-        );
         pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
         pub fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
         pub fn MemoryContextDelete(context: pg_sys::MemoryContext);
@@ -173,7 +168,7 @@ pub fn install() {
                 || NEXT_END.get().is_some(),
         );
         pg_sys::ExecutorStart_hook = Some(on_start);
-        pg_sys::ExecutorRun_hook = Some(on_run);
+        pg_sys::ExecutorRun_hook = Some(run_hook);
         pg_sys::ExecutorFinish_hook = Some(on_finish);
         pg_sys::ExecutorEnd_hook = Some(on_end);
     }
@@ -271,23 +266,21 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     }
 }
 
-unsafe extern "C-unwind" fn on_run(
-    query: *mut pg_sys::QueryDesc,
-    direction: pg_sys::ScanDirection::Type,
-    count: u64,
-    once: bool,
-) {
+executor_run_hook!(run_hook, on_run);
+
+/// # Safety
+/// The arguments must be those of the hook.
+unsafe fn on_run(run: Run) {
     // SAFETY: the arguments are passed on; the owner is the kept state's, which runs.
     unsafe {
-        match (enter(|| owner_of(query)), NEXT_RUN.get()) {
-            (Some(owner), _) => {
+        match enter(|| owner_of(run.query)) {
+            Some(owner) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
-                raw::standard_ExecutorRun(query, direction, count, once);
+                run.go_on(None);
                 pg_sys::CurrentResourceOwner = outer;
             }
-            (None, Some(next)) => next(query, direction, count, once),
-            (None, None) => raw::standard_ExecutorRun(query, direction, count, once),
+            None => run.go_on(NEXT_RUN.get()),
         }
     }
 }

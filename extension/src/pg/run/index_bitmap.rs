@@ -11,6 +11,7 @@ use std::ptr::null_mut;
 use pgrx::{pg_sys, FromDatum};
 
 use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::major;
 use crate::pg::base::random;
 use crate::pg::run::index_check::{raw, Compared, Difference, Scans};
 
@@ -191,7 +192,7 @@ impl Scans {
                 return None;
             }
             let keys = asked.len() as i32;
-            let scan = pg_sys::index_beginscan_bitmap(self.index, self.snapshot, keys);
+            let scan = major::begin_bitmap_scan(self.index, self.snapshot, keys);
             pg_sys::index_rescan(scan, asked.as_mut_ptr(), keys, null_mut(), 0);
             let bytes = pg_sys::work_mem as usize * 1024;
             let given = pg_sys::tbm_create(bytes as _, null_mut());

@@ -14,6 +14,7 @@ use chainify_codec::{RangeDigest, SecretHasher};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{catch_c, OrRaise};
+use crate::pg::base::major;
 use crate::pg::base::memory::Context;
 use crate::pg::base::random;
 use crate::pg::base::slices::Opened;
@@ -220,7 +221,7 @@ impl Scans {
             let mut nulls = vec![true; columns];
             let entry = pg_sys::table_slot_create(self.table, null_mut());
             let keys = question.asked.len() as i32;
-            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, keys, 0);
+            let scan = major::begin_index_scan(self.table, self.index, self.snapshot, keys);
             self.each_row(&mut |slot, estate| {
                 seen.rows += 1;
                 if seen.rows % of_rows == first {
@@ -359,7 +360,7 @@ impl Scans {
         // SAFETY: by the caller's promise; the slot is of the table.
         unsafe {
             let slot = pg_sys::table_slot_create(self.table, null_mut());
-            let scan = pg_sys::index_beginscan(self.table, self.index, self.snapshot, 0, 0);
+            let scan = major::begin_index_scan(self.table, self.index, self.snapshot, 0);
             (*scan).xs_want_itup = keys.is_some();
             pg_sys::index_rescan(scan, null_mut(), 0, null_mut(), 0);
             while pg_sys::index_getnext_slot(
@@ -560,10 +561,8 @@ impl Keys {
     unsafe fn is_of(&self, slot: *mut pg_sys::TupleTableSlot) -> bool {
         // SAFETY: by the caller's promise; a slot has the columns of its descriptor.
         unsafe {
-            let of_table = (*(*slot).tts_tupleDescriptor)
-                .attrs
-                .as_slice((*(*slot).tts_tupleDescriptor).natts as usize);
-            let of_index = (*(*self.index).rd_att).attrs.as_slice(self.values.len());
+            let of_table = major::attributes((*slot).tts_tupleDescriptor);
+            let of_index = major::attributes((*self.index).rd_att);
             let same = |at: usize| {
                 let number = (*self.info).ii_IndexAttrNumbers[at];
                 let Some(column) = (number as usize)

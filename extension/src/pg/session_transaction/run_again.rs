@@ -314,8 +314,7 @@ unsafe fn execute(
             raw::SetRemoteDestReceiverParams(receiver, portal);
         }
         let mut completion = pg_sys::QueryCompletion::default();
-        let all = std::ffi::c_long::MAX;
-        pg_sys::PortalRun(portal, all, true, true, receiver, receiver, &mut completion);
+        major::run_portal(portal, receiver, &mut completion);
         if let Some(destroy) = (*receiver).rDestroy {
             destroy(receiver);
         }

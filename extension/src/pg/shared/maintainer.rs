@@ -8,6 +8,7 @@ use pgrx::{pg_sys, IntoDatum};
 
 use crate::pg::base::error::{enter, PgError};
 use crate::pg::base::latch;
+use crate::pg::base::major;
 use crate::pg::base::subtransaction::subtransaction;
 
 static MAIN: OnceLock<fn()> = OnceLock::new();
@@ -48,8 +49,8 @@ extern "C-unwind" fn chainify_maintenance_worker(argument: pg_sys::Datum) {
     // postmaster, of which this process is a copy.
     unsafe {
         enter(|| {
-            pg_sys::pqsignal(signal::SIGHUP, Some(SignalHandlerForConfigReload));
-            pg_sys::pqsignal(signal::SIGTERM, Some(die));
+            major::on_signal(signal::SIGHUP, Some(SignalHandlerForConfigReload));
+            major::on_signal(signal::SIGTERM, Some(die));
             BackgroundWorkerUnblockSignals();
             let database = pg_sys::Oid::from(argument.value() as u32);
             pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);

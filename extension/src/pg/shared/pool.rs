@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{enter, PgError};
+use crate::pg::base::major;
 use crate::pg::base::settings::WORKERS_MAX;
 
 /// Bytes of a queue; longer messages pass in pieces.
@@ -339,8 +340,8 @@ extern "C-unwind" fn chainify_executor_worker(argument: pg_sys::Datum) {
     // is gone when that failed or the leader has ended since.
     unsafe {
         enter(|| {
-            pg_sys::pqsignal(SIGHUP, Some(SignalHandlerForConfigReload));
-            pg_sys::pqsignal(SIGTERM, Some(die));
+            major::on_signal(SIGHUP, Some(SignalHandlerForConfigReload));
+            major::on_signal(SIGTERM, Some(die));
             pg_sys::BackgroundWorkerUnblockSignals();
             let index = (*pg_sys::MyBgworkerEntry).bgw_extra[0] as usize;
             pg_sys::CurrentResourceOwner =

@@ -11,11 +11,12 @@ use pgrx::pg_sys::NodeTag::*;
 
 use super::reader::{owned, Reader, Stop};
 use crate::pg::base::catalog::display_name;
-use crate::pg::base::error::PgError;
+use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::lists::{elements, nodes};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::rights::{may_read, MayRead};
 use crate::pg::tree::node::NodeAt;
+use crate::pg::tree::tree_walkers::without_groups;
 
 type Level = NonNull<pg_sys::Query>;
 
@@ -50,6 +51,7 @@ impl Reader<'_> {
         // SAFETY: by the caller's promise; raises when the stack is nearly used up.
         unsafe {
             pg_sys::check_stack_depth();
+            let query = catch_c(|| without_groups(query)).or_raise();
             self.check_clauses(query.as_ref())?;
             self.levels.push(query);
             let read = self.read_level(query, no_columns);

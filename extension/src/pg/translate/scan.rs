@@ -9,6 +9,7 @@ use super::analysed::Translated;
 use super::watch::watching;
 use crate::pg::base::error::{catch_c, enter, OrRaise, PgError};
 use crate::pg::base::lists::{elements, nodes};
+use crate::pg::base::major;
 use crate::pg::base::memory::Context;
 use crate::pg::base::text_rows::TextReader;
 
@@ -166,7 +167,7 @@ unsafe fn ask(state: &mut State) {
     // it when an ERROR comes between.
     unsafe {
         let descriptor = (*state.row).tts_tupleDescriptor;
-        let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+        let attributes = major::attributes(descriptor);
         let old = pg_sys::MemoryContextSwitchTo((*state.base.ss.ps.state).es_query_cxt);
         let store = pg_sys::tuplestore_begin_heap(false, false, pg_sys::work_mem);
         let mut reader = TextReader::new(attributes.iter().map(|a| a.atttypid));
