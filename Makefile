@@ -101,7 +101,7 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17) beside 15; as root, since it bootstraps root directories of newer releases of Debian first
+## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17) beside 15; as root, for root directories of newer Debian releases
 .PHONY: test-majors
 test-majors: pgtree build-node
 	@scripts/setup-mariadb

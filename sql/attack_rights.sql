@@ -137,7 +137,7 @@ SELECT chainify.set_agreement_check('t', 'agree');
 SELECT chainify.set_agreement_check('nothing', 'agree');
 \set VERBOSITY default
 RESET ROLE;
-SELECT name, function FROM chainify_ledger.agreement_check;
+SELECT name, function::regprocedure FROM chainify_ledger.agreement_check;
 DELETE FROM chainify_ledger.agreement_check;
 SELECT test.forgive();
 

@@ -108,7 +108,8 @@ func (n *node) registryHistory() (*wire.RegistryHistory, error) {
 }
 
 // databaseAhead is the block up to which the database has certificates, and at most the one before
-// its last; of an empty database that takes the ledger over, any block. It waits until the database says where it stands.
+// its last; of an empty database that takes the ledger over, any block. It waits until the database
+// says where it stands.
 func (n *node) databaseAhead(ctx context.Context) (uint64, error) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()

@@ -22,8 +22,8 @@ pub fn keep(deploy: &Deploy) {
     spi::connected(|| spi::query(sql, &arguments, |_| ()));
 }
 
-/// Those of blocks up to `number`, in their order. What was changed behind the ledger's back has a
-/// path that proves nothing.
+/// Those of blocks up to `number`, in their order. A text that was changed behind the ledger's
+/// back has a path that proves nothing.
 pub fn each(client: &SpiClient<'_>, sees: Sees, number: i64, f: &mut dyn FnMut(Deploy)) {
     let sql = "SELECT block, index, body, path FROM chainify_ledger.deployed
         WHERE block <= $1 ORDER BY block, index";

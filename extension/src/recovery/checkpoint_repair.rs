@@ -80,8 +80,8 @@ fn take_base(table: &LedgerTable, number: i64, told: &State, live: &State) -> Cu
     Cured::of_table(table, shown(live), shown(told))
 }
 
-/// Makes the table, shown to be as certified at block `number`, the base of its checkpoints. Cost: a
-/// copy of the table.
+/// Makes the table, shown to be as certified at block `number`, the base of its checkpoints. Cost:
+/// a copy of the table.
 pub fn make_base(table: &LedgerTable, number: i64) {
     let base = table.checkpoint.as_deref().unwrap_or_default();
     let columns = table.listed("");

@@ -1,5 +1,5 @@
-// Command pgxrows prints the rows of a query as pgx reads them, in each of its ways to ask, in binary
-// and as text: extension/tests/analytics runs it against the analytics worker.
+// Command pgxrows prints the rows of a query as pgx reads them, in each of its ways to ask, in
+// binary and as text: extension/tests/analytics runs it against the analytics worker.
 package main
 
 import (

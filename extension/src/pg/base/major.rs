@@ -511,12 +511,12 @@ pub(in crate::pg) unsafe fn attributes<'d>(
     }
 }
 
-/// Begins a scan of an index with its table. 18 can count what the scan does.
+/// Begins a scan of an index with its table, or without one for bitmaps. 18 can count what it does.
 ///
 /// # Safety
 /// Both must be open, and the snapshot registered. To be called where an ERROR may be raised.
 pub(in crate::pg) unsafe fn begin_index_scan(
-    table: pg_sys::Relation,
+    table: Option<pg_sys::Relation>,
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
     keys: c_int,
@@ -524,27 +524,15 @@ pub(in crate::pg) unsafe fn begin_index_scan(
     // SAFETY: by the caller's promise.
     unsafe {
         #[cfg(not(feature = "pg18"))]
-        return pg_sys::index_beginscan(table, index, snapshot, keys, 0);
+        return match table {
+            Some(table) => pg_sys::index_beginscan(table, index, snapshot, keys, 0),
+            None => pg_sys::index_beginscan_bitmap(index, snapshot, keys),
+        };
         #[cfg(feature = "pg18")]
-        return pg_sys::index_beginscan(table, index, snapshot, null_mut(), keys, 0);
-    }
-}
-
-/// Begins a scan of an index that gives bitmaps.
-///
-/// # Safety
-/// It must be open, and the snapshot registered. To be called where an ERROR may be raised.
-pub(in crate::pg) unsafe fn begin_bitmap_scan(
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
-    keys: c_int,
-) -> pg_sys::IndexScanDesc {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        #[cfg(not(feature = "pg18"))]
-        return pg_sys::index_beginscan_bitmap(index, snapshot, keys);
-        #[cfg(feature = "pg18")]
-        return pg_sys::index_beginscan_bitmap(index, snapshot, null_mut(), keys);
+        return match table {
+            Some(table) => pg_sys::index_beginscan(table, index, snapshot, null_mut(), keys, 0),
+            None => pg_sys::index_beginscan_bitmap(index, snapshot, null_mut(), keys),
+        };
     }
 }
 

@@ -137,8 +137,7 @@ impl Scans {
         }
     }
 
-    /// What the index answers when it is asked for the values of the row; None: there is none to
-    /// ask for.
+    /// Asks the index for the values of the row; None: there is none to ask for.
     ///
     /// # Safety
     /// As for [`Scans::compare`]; the slot holds a row. The caller frees the memory.
@@ -192,7 +191,7 @@ impl Scans {
                 return None;
             }
             let keys = asked.len() as i32;
-            let scan = major::begin_bitmap_scan(self.index, self.snapshot, keys);
+            let scan = major::begin_index_scan(None, self.index, self.snapshot, keys);
             pg_sys::index_rescan(scan, asked.as_mut_ptr(), keys, null_mut(), 0);
             let bytes = pg_sys::work_mem as usize * 1024;
             let given = pg_sys::tbm_create(bytes as _, null_mut());
@@ -243,7 +242,7 @@ struct Reflexive {
     asked_by: pg_sys::Oid,
 }
 
-/// What an index gave for the values of one row.
+/// The answer of an index to the values of one row.
 #[derive(Clone, Copy)]
 struct Answer {
     /// All that it gave, by its own count.

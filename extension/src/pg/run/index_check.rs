@@ -71,8 +71,9 @@ pub enum Compared {
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
-/// be a user's. Cost: one scan of both, of a B-tree one more of the table and one look-up for eight
-/// rows, of a hash index one for each row, of others as many as [`Scans::ask_bitmaps`] says. Locks both against changes of their definition.
+/// be a user's. Cost: one scan of both, and one more of the table to look rows up: one of eight in
+/// a B-tree, each in a hash index, in others as many as [`Scans::ask_bitmaps`] says. Locks both
+/// against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -221,7 +222,7 @@ impl Scans {
             let mut nulls = vec![true; columns];
             let entry = pg_sys::table_slot_create(self.table, null_mut());
             let keys = question.asked.len() as i32;
-            let scan = major::begin_index_scan(self.table, self.index, self.snapshot, keys);
+            let scan = major::begin_index_scan(Some(self.table), self.index, self.snapshot, keys);
             self.each_row(&mut |slot, estate| {
                 seen.rows += 1;
                 if seen.rows % of_rows == first {
@@ -360,7 +361,7 @@ impl Scans {
         // SAFETY: by the caller's promise; the slot is of the table.
         unsafe {
             let slot = pg_sys::table_slot_create(self.table, null_mut());
-            let scan = major::begin_index_scan(self.table, self.index, self.snapshot, 0);
+            let scan = major::begin_index_scan(Some(self.table), self.index, self.snapshot, 0);
             (*scan).xs_want_itup = keys.is_some();
             pg_sys::index_rescan(scan, null_mut(), 0, null_mut(), 0);
             while pg_sys::index_getnext_slot(

@@ -125,8 +125,9 @@ fn analysed_with(
     sql: &str,
     types: &[pg_sys::Oid],
 ) -> Result<(NonNull<pg_sys::Query>, Vec<pg_sys::Oid>), PgError> {
-    let mut count = types.len() as i32; // at most 65,535, which is checked by the caller
-                                        // SAFETY: the array is PostgreSQL's to enlarge, and as long as `count` says before and after.
+    // At most 65,535, which is checked by the caller.
+    let mut count = types.len() as i32;
+    // SAFETY: the array is PostgreSQL's to enlarge, and as long as `count` says before and after.
     unsafe {
         let bytes = size_of::<pg_sys::Oid>() * types.len().max(1);
         let mut array = pg_sys::palloc(bytes).cast::<pg_sys::Oid>();
