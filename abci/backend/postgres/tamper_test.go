@@ -16,28 +16,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-var updateMatrix = flag.Bool("matrix", false, "rewrite docs/tamper-matrix.md")
+var (
+	updateMatrix = flag.Bool("matrix", false, "rewrite docs/tamper-matrix.md")
+	wholeMatrix  = flag.Bool("whole", false, "try all cases of the tamper matrix, not a quarter of them")
+)
 
 // tamperTime bounds one case.
 const tamperTime = 30 * time.Second
 
 // TestTamperMatrix changes everything there is to change in one organisation's database behind the
 // ledger, one thing after the other, and sees who finds it, how it is named and what puts it right:
-// a block that touches it, the scrubber, verification. docs/tamper-matrix.md has its results.
+// a block that touches it, the scrubber, verification. docs/tamper-matrix.md has its results. A run
+// tries a quarter of the cases, others each time; -whole tries all.
 func TestTamperMatrix(t *testing.T) {
-	m := newMatrix(t)
-	var lines []string
-	area := ""
-	for _, c := range tamperCases {
-		if c.area != area {
-			area = c.area
-			lines = append(lines, "", "## "+strings.ToUpper(area[:1])+area[1:], "", "| changed | touch | scrubber | verification | put right by |", "|---|---|---|---|---|")
-		}
-		t.Run(strings.ReplaceAll(c.what, " ", "_"), func(t *testing.T) { lines = append(lines, m.line(t, c)) })
-	}
 	path := filepath.Join("..", "..", "..", "docs", "tamper-matrix.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -48,6 +43,21 @@ func TestTamperMatrix(t *testing.T) {
 	kept, tail, ended := strings.Cut(rest, end)
 	if !ok || !ended {
 		t.Fatalf("%s does not say where the table is", path)
+	}
+	m, random, known := newMatrix(t), seeded.Random(t), strings.Split("\n"+kept, "\n")
+	var lines []string
+	area := ""
+	for _, c := range tamperCases {
+		if c.area != area {
+			area = c.area
+			lines = append(lines, "", "## "+strings.ToUpper(area[:1])+area[1:], "", "| changed | touch | scrubber | verification | put right by |", "|---|---|---|---|---|")
+		}
+		at := len(lines)
+		if tried := *updateMatrix || *wholeMatrix || random.IntN(4) == 0; !tried && at < len(known) && strings.HasPrefix(known[at], "| "+c.what+" | ") {
+			lines = append(lines, known[at])
+			continue
+		}
+		t.Run(strings.ReplaceAll(c.what, " ", "_"), func(t *testing.T) { lines = append(lines, m.line(t, c)) })
 	}
 	table := strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
 	switch {
