@@ -115,7 +115,8 @@ func without(kind byte) func([][]byte) [][]byte {
 }
 
 // An organisation with an empty database takes the ledger over from another one. False parts
-// are refused, and nothing of them stays; then it goes on as the other one does, and tells others itself.
+// are refused, and nothing of them stays; then it goes on as the other one does, and tells others
+// itself.
 func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 	there, hereDSN := open(t, database(t, nothing)+" user=effects_node"), database(t, nothing)
 	here := open(t, hereDSN+" user=effects_node")

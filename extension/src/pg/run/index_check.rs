@@ -71,9 +71,9 @@ pub enum Compared {
 
 /// Compares an index with its table; `pace` is told of each row read, of either. None: one of them
 /// is gone. To be called as the table's owner: conditions of indexes and comparisons of types may
-/// be a user's. Cost: one scan of both, and one more of the table to look rows up: one of eight in
-/// a B-tree, each in a hash index, in others as many as [`Scans::ask_bitmaps`] says. Locks both
-/// against changes of their definition.
+/// be a user's. Cost: one scan of both, and one more of the table to look rows up. One of eight is
+/// looked up in a B-tree, each in a hash index, in others as many as [`Scans::ask_bitmaps`] says.
+/// Locks both against changes of their definition.
 pub fn compare(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
