@@ -228,7 +228,7 @@ tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 20m -v -run TestTamperedOrganisationsComeBack ./e2e
 
-## soak-long: tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering (twenty minutes)
+## soak-long: tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering (thirty minutes)
 .PHONY: soak-long
 soak-long: pgtree build-node build-clock tamper
 	scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -run TestTamperMatrix ./backend/postgres -args -whole'

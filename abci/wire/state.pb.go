@@ -282,7 +282,7 @@ func (x *StateBlockOf) GetHash() []byte {
 	return nil
 }
 
-// What the ledger is built on, in a session opened for the rows of a block: for an organisation with an empty database.
+// The foundation of the ledger, in a session opened for the rows of a block: for an organisation with an empty database.
 type StateFoundationOf struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

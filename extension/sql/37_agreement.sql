@@ -48,7 +48,7 @@ $$;
 CREATE FUNCTION chainify_ledger.name_functions() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- What a dump restores has the name already, and a number of another database.
+    -- A restored row has the name already, and a number of another database.
     IF NEW.called = '' THEN
         NEW.called := chainify_ledger.function_called(NEW.function);
     END IF;
