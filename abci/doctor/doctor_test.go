@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const version = "0.1.0"
@@ -233,6 +234,10 @@ func TestTheMachineIsJudged(t *testing.T) {
 		"a peer away":                {machine{unreachable: map[string]error{"bolt.example:26656": errors.New("refused")}}, "peers", Warn},
 		"a node that runs":           {machine{running: true}, "node", Fine},
 		"a socket not ours":          {machine{socketError: os.ErrPermission}, "node", Warn},
+		"no version comes":           {machine{protocol: &wire.ProtocolStatus{InForce: 1, Known: 1}}, "protocol", Fine},
+		"a version comes":            {coming(2, 2), "protocol", Fine},
+		"a version comes to others":  {coming(2, 1), "protocol", Warn},
+		"a version not known here":   {coming(1, 2), "protocol", Bad},
 	} {
 		for _, f := range judgeMachine(try.machine, c) {
 			if f.Check == try.check && f.Level != try.want {
@@ -240,6 +245,12 @@ func TestTheMachineIsJudged(t *testing.T) {
 			}
 		}
 	}
+}
+
+// coming is a machine that is told of version 2, and another organisation's node.
+func coming(known, theirs uint32) machine {
+	others := []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: theirs}, {Organisation: "away"}}
+	return machine{protocol: &wire.ProtocolStatus{InForce: 1, Known: known, Next: 2, NextHeight: 90, Organisations: others}}
 }
 
 // The findings that no server on this machine can be made to show.

@@ -30,6 +30,7 @@ const (
 type machine struct {
 	running      bool           // a node answers on the socket
 	members      []*wire.Member // as it says; nil: it does not
+	protocol     *wire.ProtocolStatus
 	socketError  error
 	taken        map[string]error // addresses to listen on that cannot be had, of a node that does not run
 	unreachable  map[string]error // peers
@@ -48,6 +49,9 @@ func readMachine(ctx context.Context, home config.Home, c config.Config) machine
 		m.running = true
 		if r, err := client.Registry(limited); err == nil {
 			m.members = r.Organisations
+		}
+		if s, err := client.Status(limited); err == nil {
+			m.protocol = s.Protocol
 		}
 		_ = client.Close()
 	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
@@ -92,7 +96,7 @@ func listening(c config.Config) map[string]string {
 }
 
 func judgeMachine(m machine, c config.Config) []Finding {
-	return []Finding{judgeNode(m), judgePorts(m, c), judgePeers(m, c), judgeDisk(m), judgeClock(m)}
+	return []Finding{judgeNode(m), judgeProtocol(m.protocol), judgePorts(m, c), judgePeers(m, c), judgeDisk(m), judgeClock(m)}
 }
 
 func judgeNode(m machine) Finding {
@@ -104,6 +108,32 @@ func judgeNode(m machine) Finding {
 		return warn(check, m.socketError.Error(), "Run as one of the users in clients.users.")
 	}
 	return warn(check, "does not run", `Start it: "chainify start", or the service that does.`)
+}
+
+// judgeProtocol: this program and those of the other organisations know the version of the protocol
+// that comes. p is nil when no node tells.
+func judgeProtocol(p *wire.ProtocolStatus) Finding {
+	const check = "protocol"
+	switch {
+	case p == nil:
+		return fine(check, "its version is known when the node runs")
+	case p.Next == 0:
+		return fine(check, "version %d, and none comes", p.InForce)
+	case p.Next > p.Known:
+		return bad(check, fmt.Sprintf("version %d comes into force at order height %d, and this program knows versions up to %d", p.Next, p.NextHeight, p.Known),
+			"Install a release that knows it before: docs/operator/upgrades.md. The node stops at that height otherwise.")
+	}
+	var late []string
+	for _, o := range p.Organisations {
+		if o.Version != 0 && o.Version < p.Next {
+			late = append(late, o.Organisation)
+		}
+	}
+	if len(late) > 0 {
+		return warn(check, fmt.Sprintf("version %d comes into force at order height %d, and the nodes of %s do not know it", p.Next, p.NextHeight, strings.Join(late, ", ")),
+			"Have them install a release that knows it, or withdraw the change: docs/operator/upgrades.md.")
+	}
+	return fine(check, "version %d, and version %d comes into force at order height %d", p.InForce, p.Next, p.NextHeight)
 }
 
 func judgePorts(m machine, c config.Config) Finding {
