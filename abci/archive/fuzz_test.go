@@ -46,7 +46,7 @@ func FuzzReadRows(f *testing.F) {
 }
 
 // found are the contents of files of the vectors.
-func found(f *testing.F, pattern string) (out [][]byte) {
+func found(f testing.TB, pattern string) (out [][]byte) {
 	paths, err := filepath.Glob(filepath.Join(vectors, pattern))
 	if err != nil || len(paths) == 0 {
 		f.Fatalf("%s: %v", pattern, err)

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -121,16 +120,16 @@ func changeOf(r *changeRow) (*Change, error) {
 }
 
 // readRows gives the rows of a file, one at a time; each returning an error ends it. A row is
-// overwritten by the next. Memory is that of the file, and of some of its rows.
+// overwritten by the next. Memory is that of the file, and of a page of each column.
 func readRows[T any](file []byte, each func(*T) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library's answer to some files that are none
 			err = fmt.Errorf("no Parquet file of this kind: %v", p)
 		}
 	}()
-	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	f, err := openParquet(file)
 	if err != nil {
-		return fmt.Errorf("no Parquet file: %w", err)
+		return err
 	}
 	if want := parquet.SchemaOf(new(T)); !parquet.EqualNodes(f.Schema(), want) {
 		return fmt.Errorf("no Parquet file of this kind: its columns are %v", f.Schema())
