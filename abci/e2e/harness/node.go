@@ -194,6 +194,14 @@ func (n *Node) KillNode() {
 // NodeRunning says whether the node's process runs.
 func (n *Node) NodeRunning() bool { return n.node.Running() }
 
+// NodeExit returns the exit code of the node's process, once it ended by itself or by a signal (-1).
+func (n *Node) NodeExit() (code int, ended bool) {
+	if n.node == nil || n.node.Running() {
+		return 0, false
+	}
+	return n.node.cmd.ProcessState.ExitCode(), true
+}
+
 // NodePID is the process id of the node, which must have been started.
 func (n *Node) NodePID() int { return n.node.PID() }
 
