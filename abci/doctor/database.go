@@ -237,11 +237,15 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 	if dsn == "" {
 		setting, dsn = "database.dsn", c.Database.DSN
 	}
-	if err := engines.Needs(dsn, "explorer.listen"); err != nil {
-		return bad(check, err.Error(), "Set explorer.listen to \"\" in "+config.FileName+".")
-	}
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
+	beyond := warn(check, "listens at "+c.Explorer.Listen+": whoever reaches it sees all ledger data", "Put what asks for a password before it, and set explorer.listen to an address of loopback.")
+	if found, has := engines.ExaminePages(ctx, dsn); has {
+		if Level(found.Level) == Fine && !c.Explorer.Loopback() {
+			return beyond
+		}
+		return Finding{Level(found.Level), check, found.Found, found.Mend}
+	}
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return bad(check, setting+": "+reason(err), strings.ReplaceAll(mendOf(err), "database.dsn", setting))
@@ -255,7 +259,7 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 	case !reads:
 		return bad(check, fmt.Sprintf("role %q of %s is no member of chainify_reader", conn.Config().User, setting), "As superuser: GRANT chainify_reader TO the role.")
 	case !c.Explorer.Loopback():
-		return warn(check, "listens at "+c.Explorer.Listen+": whoever reaches it sees all ledger data", "Put what asks for a password before it, and set explorer.listen to an address of loopback.")
+		return beyond
 	}
 	return fine(check, "reads as %s", conn.Config().User)
 }

@@ -59,25 +59,24 @@ func TestTutorialTrades(t *testing.T) {
 		checkVerified(ctx, t, o)
 	}
 	checkSameTransactions(ctx, t, network)
-	checkExplorer(ctx, t, network)
-}
-
-// checkExplorer looks at the pages of a node that is started again with them.
-func checkExplorer(ctx context.Context, t *testing.T, network *harness.Network) {
-	t.Helper()
-	acme := network.Organisation("acme")
-	port, err := harness.FreePorts(1)
-	must(t, err)
-	acme.Explorer = fmt.Sprintf("127.0.0.1:%d", port)
-	must(t, acme.StopNode())
-	must(t, acme.StartNode())
-	for path, says := range map[string][]string{
+	pagesSay(ctx, t, network.Organisation("acme"), map[string][]string{
 		"/":                             {"All is well", "acme", "bolt", "cargo", "delta", "public.trades"},
 		"/rows?table=trades&key=1":      {"public.trades / 1", "<strong>acme</strong>", "inserted"},
 		"/receipts?table=public.trades": {"key values"},
-	} {
+	})
+}
+
+// pagesSay looks at the explorer's pages of a node that is started again with them.
+func pagesSay(ctx context.Context, t *testing.T, o *harness.Organisation, pages map[string][]string) {
+	t.Helper()
+	port, err := harness.FreePorts(1)
+	must(t, err)
+	o.Explorer = fmt.Sprintf("127.0.0.1:%d", port)
+	must(t, o.StopNode())
+	must(t, o.StartNode())
+	for path, says := range pages {
 		must(t, harness.Poll(ctx, progressLimit, "the page "+path, func(context.Context) (bool, string, error) {
-			res, err := http.Get("http://" + acme.Explorer + path)
+			res, err := http.Get("http://" + o.Explorer + path)
 			if err != nil {
 				return false, err.Error(), nil
 			}

@@ -14,6 +14,8 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/backend/postgres/pages"
+	"github.com/chainify-db/chainify/abci/explorer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -97,6 +99,23 @@ func Verify(ctx context.Context, dsn string, authorities audit.Authorities, each
 		return errors.New("PostgreSQL checks votes with the registry that its node told it, and takes no genesis")
 	}
 	return postgres.Verify(ctx, dsn, each)
+}
+
+// Pages opens a database for the explorer; the first question connects. Errors are about the DSN.
+func Pages(dsn string) (explorer.Ledger, error) {
+	if isMariaDB(dsn) {
+		return mariadb.OpenPages(dsn)
+	}
+	return pages.Open(dsn)
+}
+
+// ExaminePages checks for an operator that the explorer can read; false: the engine's checks are
+// those of package doctor.
+func ExaminePages(ctx context.Context, dsn string) (backend.Condition, bool) {
+	if !isMariaDB(dsn) {
+		return backend.Condition{}, false
+	}
+	return mariadb.ExaminePages(ctx, dsn), true
 }
 
 // Examine checks a database for its operator; false: the engine's checks are those of package

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // problem is an error that a page shows.
@@ -36,37 +33,9 @@ func problemOf(err error) *problem {
 	if errors.As(err, &known) {
 		return known
 	}
-	var server *pgconn.PgError
-	if !errors.As(err, &server) {
-		return &problem{http.StatusServiceUnavailable, "No answer", "The organisation's database cannot be reached, or did not answer in time. Blocks are ordered all the same; this page is back when the database is."}
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		return refused.problem()
 	}
-	said := wordsOf(server)
-	switch {
-	case server.Code == "57014" || server.Code == "55P03" || server.Code == "CH007":
-		return &problem{http.StatusServiceUnavailable, "Took too long", "The database gave the question up, as a block or other readers were in its way, or there was too much to read. Try again."}
-	case server.Code == "02000" || server.Code == "42P01":
-		return &problem{http.StatusNotFound, "Not found", said}
-	case server.Code == "CH002":
-		return &problem{http.StatusConflict, "Not as certified", said}
-	case server.Code == "55000":
-		return &problem{http.StatusConflict, "Not yet", said}
-	case strings.HasPrefix(server.Code, "22"):
-		return &problem{http.StatusBadRequest, "That is no such key", said}
-	case server.Code == "42501" || strings.HasPrefix(server.Code, "28"):
-		return &problem{http.StatusInternalServerError, "No right to look", said + " The role that explorer.dsn logs in as has to be a member of chainify_reader."}
-	}
-	return &problem{http.StatusInternalServerError, "The database refused", said}
-}
-
-// wordsOf are the database's own words.
-func wordsOf(server *pgconn.PgError) string {
-	return strings.TrimSpace(strings.Join([]string{sentence(server.Message), server.Detail, server.Hint}, " "))
-}
-
-// sentence makes one of a PostgreSQL message.
-func sentence(message string) string {
-	if message == "" {
-		return ""
-	}
-	return strings.ToUpper(message[:1]) + message[1:] + "."
+	return &problem{http.StatusServiceUnavailable, "No answer", "The organisation's database cannot be reached, or did not answer in time. Blocks are ordered all the same; this page is back when the database is."}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/backend/postgres/pages"
 	"github.com/chainify-db/chainify/abci/explorer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -22,16 +23,17 @@ func TestEvidenceIsShownAndGiven(t *testing.T) {
 		return &wire.ExtendedVote{ValidatorAddress: make([]byte, 20), Height: height, Round: 2, Extension: vote.Encode(), Signature: make([]byte, 64)}
 	}
 	kept := &wire.EvidenceResponse{ChainId: "trade"}
-	e, err := explorer.New(explorer.Options{
-		DSN: "host=/nowhere dbname=none connect_timeout=1", Log: slog.New(slog.DiscardHandler),
+	ledger, err := pages.Open("host=/nowhere dbname=none connect_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := explorer.New(explorer.Options{
+		Ledger: ledger, Log: slog.New(slog.DiscardHandler),
 		Status: func(context.Context) *wire.StatusResponse {
 			return &wire.StatusResponse{Organisation: "acme", ChainId: "trade"}
 		},
 		Evidence: func() *wire.EvidenceResponse { return kept },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := httptest.NewServer(e.Handler())
 	t.Cleanup(func() { server.Close(); e.Close() })
 	get := func(path string) string {

@@ -1,7 +1,6 @@
 // Package explorer serves pages that show a ledger to people: organisations and their votes,
-// blocks, transactions, rows through time, deviations. It reads the organisation's database as
-// chainify_reader, in read-only transactions with limits. It asks the node for its condition, and
-// changes nothing.
+// blocks, transactions, rows through time, deviations. It reads the organisation's database behind
+// the interface Ledger, asks the node for its condition, and changes nothing.
 package explorer
 
 import (
@@ -28,9 +27,8 @@ const (
 
 // Options say what is shown, and to whom.
 type Options struct {
-	// DSN is of a role that is a member of chainify_reader; all is read with the rights of that
-	// role alone.
-	DSN string
+	// Ledger is what is read of the organisation's database; the explorer closes it.
+	Ledger Ledger
 	// Hosts are the names, besides loopback's, under which requests are answered.
 	Hosts  []string
 	Status func(context.Context) *wire.StatusResponse
@@ -51,22 +49,18 @@ type Vote struct {
 // Explorer serves the pages. Safe for concurrent use.
 type Explorer struct {
 	opt   Options
-	db    *database
+	db    Ledger
 	live  cache
 	slots chan struct{}
 }
 
 // New prepares the pages; the first request connects. Close it.
-func New(opt Options) (*Explorer, error) {
-	db, err := openDatabase(opt.DSN)
-	if err != nil {
-		return nil, err
-	}
-	return &Explorer{opt: opt, db: db, slots: make(chan struct{}, requestsMax)}, nil
+func New(opt Options) *Explorer {
+	return &Explorer{opt: opt, db: opt.Ledger, slots: make(chan struct{}, requestsMax)}
 }
 
 // Close disconnects.
-func (e *Explorer) Close() { e.db.pool.Close() }
+func (e *Explorer) Close() { e.db.Close() }
 
 // Handler returns the pages as an http.Handler.
 func (e *Explorer) Handler() http.Handler {

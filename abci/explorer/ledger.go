@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
-	"strings"
+	"net/http"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -22,11 +18,89 @@ const (
 	organisationsMax = 200
 	votesMax         = 1_000 // of a certificate
 	stripBlocks      = 40    // whose votes the network page shows
-	rowBytesMax      = 64 << 10
-	statementShown   = 160 // bytes, in a list
+	statementShown   = 160   // bytes, in a list
 )
 
-type block struct {
+// RowBytesMax is how large a row is shown; larger ones are nil.
+const RowBytesMax = 64 << 10
+
+// ErrorShown is how many characters of a transaction's error are shown.
+const ErrorShown = 4_000
+
+// ErrNone is the error for what a database does not have.
+var ErrNone = errors.New("there is none")
+
+// Ledger is an organisation's database as the pages read it, whichever engine it has. Nothing here
+// changes it, and all is read with the rights of a reader alone. Safe for concurrent use.
+type Ledger interface {
+	// Offers tells what this database has beside what every one has.
+	Offers() Offers
+	// Read lets look ask about one moment of the database, for some seconds at most. A database's
+	// refusal is a *Refusal.
+	Read(ctx context.Context, look func(Moment) error) error
+	// Close disconnects.
+	Close()
+}
+
+// Offers are what only some engines have. Of everything else the pages say that it is not here.
+type Offers struct {
+	Receipts  bool // of transactions and rows
+	Members   bool // who takes part, and since when; otherwise organisations that signed the newest certificates
+	Analytics bool // a worker that answers queries at any block
+}
+
+// Moment answers the pages' questions. Lists have at most limit elements. Bytes of SQL, errors and
+// rows come from the database: nobody has checked them.
+type Moment interface {
+	// Blocks are the newest blocks up to one, the newest first; upTo 0: up to the last.
+	Blocks(ctx context.Context, upTo int64, limit int) ([]Block, error)
+	// LastAfter is the last of at most limit blocks that follow one; 0: none does.
+	LastAfter(ctx context.Context, number int64, limit int) (int64, error)
+	// Header is that of a block, or ErrNone.
+	Header(ctx context.Context, number int64) (Header, error)
+	// BlockWithHash is the number of a block, or ErrNone.
+	BlockWithHash(ctx context.Context, hash []byte) (int64, error)
+	// Votes are those in the certificate of a block.
+	Votes(ctx context.Context, number int64, limit int) ([]CertificateVote, error)
+	// CastVotes are the votes in certificates from a block on.
+	CastVotes(ctx context.Context, from int64, limit int) ([]CastVote, error)
+	// Organisations are ordered by name, those that only order last.
+	Organisations(ctx context.Context, limit int) ([]Organisation, error)
+	// Tables are those on the ledger now, by name.
+	Tables(ctx context.Context, limit int) ([]Table, error)
+	// Transactions are some of a block's, from an index on, with so many bytes of their statements
+	// and one more, and without parameters.
+	Transactions(ctx context.Context, number, from int64, limit, statement int) ([]Transaction, error)
+	// Transaction is the one with an id, or ErrNone.
+	Transaction(ctx context.Context, id []byte) (Transaction, error)
+	// LedgerTables are tables that are or were on the ledger, by name, the newest version first.
+	LedgerTables(ctx context.Context, limit int) ([]LedgerTable, error)
+	// Changes are what a transaction changed in tables, which LedgerTables gave.
+	Changes(ctx context.Context, tables []LedgerTable, number int64, index, limit int) ([]Change, error)
+	// History are the changes of the row with a key, the newest first.
+	History(ctx context.Context, table LedgerTable, key []string, limit int) ([]RowChange, error)
+	// OpenDeviations counts those that are not put right.
+	OpenDeviations(ctx context.Context) (int, error)
+	// Deviations are the newest with a smaller id; before 0: the newest.
+	Deviations(ctx context.Context, before int64, limit int) ([]Deviation, error)
+	// DeviatingRows are the first rows of each of these deviations.
+	DeviatingRows(ctx context.Context, ids []int64, each int) ([]DeviatingRow, error)
+
+	// ReceiptOfTransaction and ReceiptOfRow are JSON for auditors (spec/receipt.md), or ErrNone; of
+	// Offers.Receipts alone.
+	ReceiptOfTransaction(ctx context.Context, id []byte) (string, error)
+	ReceiptOfRow(ctx context.Context, table string, key []string) (string, error)
+
+	// Mirrors, Snapshots and Ask are about the analytics worker; of Offers.Analytics alone.
+	Mirrors(ctx context.Context, limit int) ([]Mirror, error)
+	Snapshots(ctx context.Context, limit int) ([]Snapshot, error)
+	// Ask has the worker answer a query at a block; 0: the last. The text is never a statement of
+	// the database. Rows are JSON objects.
+	Ask(ctx context.Context, block int64, query string, limit int) (columns []string, rows []json.RawMessage, err error)
+}
+
+// Block is what lists show of one.
+type Block struct {
 	Number       int64
 	Time         time.Time
 	Since        *float64 // seconds since the block before
@@ -34,49 +108,36 @@ type block struct {
 	Failed       int
 	Changes      int
 	Votes        int
-	Consent      *int
+	Consent      *int // how many had to vote; nil: not kept
 }
 
-const blockColumns = `s.block, s.block_time, extract(epoch FROM s.since_previous)::float8, s.transactions, s.failed, s.changes, s.votes, s.consent`
-
-// newestBlocks are at most limit blocks up to one, the newest first; upTo 0: up to the last.
-func newestBlocks(ctx context.Context, tx pgx.Tx, upTo int64, limit int) ([]block, error) {
-	return list[block](ctx, tx, `SELECT `+blockColumns+` FROM chainify.stat_blocks s WHERE s.block <= $1 ORDER BY s.block DESC LIMIT $2`, orLast(upTo), limit)
-}
-
-// orLast is a place in a list, or for 0 one after all others: a condition that an index serves
-// whatever the plan.
-func orLast(place int64) int64 {
-	if place == 0 {
-		return math.MaxInt64
-	}
-	return place
-}
-
-type organisation struct {
+// Organisation is one with its votes in the certificates that were counted.
+type Organisation struct {
 	Name         string
 	OrderingOnly bool
 	Since        int64
-	Certified    int
-	Voted        int
+	Certified    int // certificates that were counted
+	Voted        int // of these
 	LastVote     *int64
 }
 
-type castVote struct {
+// CastVote is a vote in a certificate.
+type CastVote struct {
 	Block        int64
 	Organisation string
 }
 
-type table struct {
+// Table is one on the ledger.
+type Table struct {
 	Name          string
 	AttachedAt    int64
 	Rows          *int64
-	ScrubbedBlock *int64
-	ScrubbedAt    *time.Time
+	ScrubbedBlock *int64     // at whose end the scrubber found it well; nil: not kept
+	ScrubbedAt    *time.Time // when it did; nil: not yet
 }
 
-// header is what the block's hash covers, as far as it is shown, and who voted.
-type header struct {
+// Header is what the block's hash covers, as far as it is shown.
+type Header struct {
 	Number       int64
 	OrderHeight  int64
 	Hash         []byte
@@ -85,140 +146,53 @@ type header struct {
 	Certified    bool
 }
 
-type vote struct {
+// CertificateVote is a vote as its certificate has it.
+type CertificateVote struct {
 	Organisation *string
 	Validator    *string
 	OrderHeight  *string
 	Signature    *string
 }
 
-type transaction struct {
+// Transaction is one of a block.
+type Transaction struct {
 	Block        int64
 	Index        int
 	ID           []byte
-	Organisation *string // NULL: what is kept is no transaction
+	Organisation *string // nil: what is kept is no transaction
 	Role         *string
-	Kind         *string
+	Kind         *string // sql, deploy, effects, plan
 	SQL          *string
-	Parameters   json.RawMessage
+	Parameters   json.RawMessage // a list of objects with type and value
 	Succeeded    bool
 	Rows         int64
 	SQLState     *string
 	Error        *string
 	Time         *time.Time
-	ClientKey    []byte
+	ClientKey    []byte // of the client that signed it
 }
 
 // IsEffects reports whether the transaction carries a write set in place of statements.
-func (t transaction) IsEffects() bool { return t.Kind != nil && *t.Kind == "effects" }
+func (t Transaction) IsEffects() bool { return t.Kind != nil && *t.Kind == "effects" }
 
-const transactionColumns = `t.block, t.index, t.id, t.organisation, t.role, t.kind, t.sql, t.parameters, t.outcome, t.rows, t.sqlstate, left(t.error, 4000), t.block_time, t.client_key`
-
-// transactionsOf are some of a block's, from an index on, with the beginnings of their statements.
-func transactionsOf(ctx context.Context, tx pgx.Tx, number, from int64) ([]transaction, error) {
-	columns := strings.Replace(transactionColumns, "t.sql, t.parameters", fmt.Sprintf("left(t.sql, %d), NULL", statementShown+1), 1)
-	return list[transaction](ctx, tx, `SELECT `+columns+` FROM chainify.transactions t WHERE t.block = $1 AND t.index >= $2 ORDER BY t.index LIMIT $3`, number, from, pageTransactions)
-}
-
-// bounded is JSON made of a row, or NULL when that is too large for a page.
-func bounded(row, json string) string {
-	return fmt.Sprintf(`CASE WHEN octet_length(%s::text) <= %d THEN %s END`, row, rowBytesMax, json)
-}
-
-func headerOf(ctx context.Context, tx pgx.Tx, number int64) (header, error) {
-	found, err := list[header](ctx, tx, `SELECT number, order_height, hash, previous_hash, state_root, certified FROM chainify.ledger WHERE number = $1`, number)
-	return one(found, err)
-}
-
-func transactionOf(ctx context.Context, tx pgx.Tx, id []byte) (transaction, error) {
-	found, err := list[transaction](ctx, tx, `SELECT `+transactionColumns+` FROM chainify.transactions t WHERE t.id = $1 ORDER BY t.block LIMIT 1`, id)
-	return one(found, err)
-}
-
-// one is the only element, or errNone.
-func one[T any](found []T, err error) (T, error) {
-	var none T
-	if err != nil {
-		return none, err
-	}
-	if len(found) == 0 {
-		return none, errNone
-	}
-	return found[0], nil
-}
-
-var errNone = errors.New("no such row")
-
-// ledgerTable is a table that is or was on the ledger, as the history knows it.
-type ledgerTable struct {
+// LedgerTable is a table that is or was on the ledger, as its history knows it.
+type LedgerTable struct {
 	Name    string
-	History string // quoted; digits when it is gone
 	Key     []string
 	Current bool
-	Names   []string // of the columns in the history, the ledger's own left out
-	Quoted  []string
-	BuiltIn []bool // types of PostgreSQL itself
+	Handle  any // by which the Moment that gave the table knows it
 }
 
-// row is one of the history h as JSON. to_jsonb looks for a cast of a user's type, which would run
-// with the reader's rights; format prints.
-func (t ledgerTable) row() string {
-	var members []string
-	for i, name := range t.Names {
-		shown := `to_jsonb(h.` + t.Quoted[i] + `)`
-		if !t.BuiltIn[i] {
-			shown = fmt.Sprintf(`CASE WHEN num_nulls(h.%s) = 0 THEN to_jsonb(format('%%s', h.%[1]s)) END`, t.Quoted[i])
-		}
-		members = append(members, `(`+literal(name)+`, `+shown+`)`)
-	}
-	return `(SELECT jsonb_object_agg(n, x) FROM (VALUES ` + strings.Join(members, ", ") + `) j (n, x))`
-}
-
-// literal is a string constant of SQL, whatever standard_conforming_strings says.
-func literal(text string) string {
-	return `E'` + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(text) + `'`
-}
-
-// ledgerTables are all tables, the newest version of each first.
-func ledgerTables(ctx context.Context, tx pgx.Tx) ([]ledgerTable, error) {
-	return list[ledgerTable](ctx, tx, `
-		SELECT h.name, h.history::text, h.key, h.until_block IS NULL, a.names, a.quoted, a.built_in
-		FROM chainify.histories h, LATERAL (
-			SELECT array_agg(attname::text ORDER BY attnum) AS names, array_agg(quote_ident(attname) ORDER BY attnum) AS quoted,
-			       array_agg(atttypid < 16384::oid ORDER BY attnum) AS built_in
-			FROM pg_attribute WHERE attrelid = h.history AND attnum > 0 AND NOT attisdropped
-			AND attname <> ALL ('{_block,_tx,_serial,_op,_hash}')) a
-		WHERE h.history::oid IN (SELECT oid FROM pg_class) ORDER BY h.name, h.since_block DESC, h.since_tx DESC LIMIT $1`, tablesMax)
-}
-
-// change is what a transaction did to one row.
-type change struct {
+// Change is what a transaction did to one row.
+type Change struct {
 	Table     int // place in the list of tables
 	Serial    int
-	Operation string
-	Row       json.RawMessage
+	Operation string          // I, U, D
+	Row       json.RawMessage // after it; before it, of a delete
 }
 
-// changesOf are what a transaction changed, at most changesMax and one more.
-func changesOf(ctx context.Context, tx pgx.Tx, tables []ledgerTable, number int64, index int) ([]change, error) {
-	var parts []string
-	seen := map[string]bool{}
-	for i, t := range tables {
-		if seen[t.History] {
-			continue
-		}
-		seen[t.History] = true
-		parts = append(parts, fmt.Sprintf(`SELECT %d, h._serial, h._op::text, %s FROM %s h
-			WHERE h._block = $1 AND h._tx = $2`, i, bounded("h", t.row()), t.History))
-	}
-	if len(parts) == 0 {
-		return nil, nil
-	}
-	return list[change](ctx, tx, strings.Join(parts, " UNION ALL ")+` ORDER BY 2 LIMIT $3`, number, index, changesMax+1)
-}
-
-// rowChange is one change of a row with a key.
-type rowChange struct {
+// RowChange is one change of a row with a key.
+type RowChange struct {
 	Block        int64
 	Index        int
 	Operation    string
@@ -229,19 +203,11 @@ type rowChange struct {
 	Role         *string
 }
 
-// historyOf is the newest of a row's changes, the newest first, at most changesMax and one more.
-func historyOf(ctx context.Context, tx pgx.Tx, name string, key []string) ([]rowChange, error) {
-	return list[rowChange](ctx, tx, `
-		SELECT h.block, h.tx, h.op, `+bounded(`h."row"`, `h."row"`)+`, h.block_time, h.transaction, h.organisation, h.role
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
-		     LATERAL (SELECT * FROM chainify.history(c.oid, VARIADIC $2::text[]) WITH ORDINALITY ORDER BY ordinality DESC LIMIT $3) h
-		WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p') ORDER BY h.ordinality DESC`, name, key, changesMax+1)
-}
-
-type deviation struct {
+// Deviation is a time when the database was not as agreed.
+type Deviation struct {
 	ID      int64
 	Block   int64
-	Since   *int64
+	Since   *int64 // the last block at whose end all was well; nil: not kept
 	FoundBy string
 	Rows    int64
 	CuredBy *string
@@ -249,14 +215,8 @@ type deviation struct {
 	Took    *float64 // seconds
 }
 
-// deviationsBefore are the newest with a smaller id; before 0: the newest.
-func deviationsBefore(ctx context.Context, tx pgx.Tx, before int64, limit int) ([]deviation, error) {
-	return list[deviation](ctx, tx, `
-		SELECT DISTINCT id, block, since_block, found_by, rows_total, cured_by, started_at, extract(epoch FROM took)::float8
-		FROM chainify.deviations WHERE id < $1 ORDER BY id DESC LIMIT $2`, orLast(before), limit)
-}
-
-type deviatingRow struct {
+// DeviatingRow is a row that was otherwise than agreed.
+type DeviatingRow struct {
 	Deviation int64
 	Table     string
 	Key       json.RawMessage
@@ -264,11 +224,64 @@ type deviatingRow struct {
 	Found     json.RawMessage
 }
 
-// deviatingRows are the first rows of each of these deviations.
-func deviatingRows(ctx context.Context, tx pgx.Tx, ids []int64) ([]deviatingRow, error) {
-	return list[deviatingRow](ctx, tx, `
-		SELECT d.id, d.tbl, `+bounded("d.key", "d.key")+`, `+bounded("d.expected", "d.expected")+`, `+bounded("d.found", "d.found")+` FROM (
-			SELECT id, tbl, key, expected, found, row_number() OVER (PARTITION BY id ORDER BY tbl, key) AS place
-			FROM chainify.deviations WHERE id = ANY ($1) AND tbl IS NOT NULL) d
-		WHERE d.place <= $2 ORDER BY d.id DESC, d.place`, ids, deviationRowsMax)
+// Mirror is a table that the analytics worker has.
+type Mirror struct {
+	Table   string
+	Rows    *int64
+	Bytes   *int64
+	Shared  *float64 // part of its chunks that snapshots share
+	Block   *int64
+	Lag     *int64
+	Checked *int64
+	State   string
+	Error   *string
+}
+
+// Snapshot is one that the analytics worker keeps.
+type Snapshot struct {
+	Name    *string
+	Block   int64
+	Pinned  bool
+	Readers *int64
+}
+
+// Refusal is a database's answer in place of what was asked for.
+type Refusal struct {
+	Reason Reason
+	Said   string // the database's own words, as sentences
+}
+
+func (r *Refusal) Error() string { return r.Said }
+
+// Reason is what a page makes of a refusal.
+type Reason int
+
+// The reasons.
+const (
+	Refused      Reason = iota // any other
+	TooSlow                    // given up after some seconds
+	Missing                    // what is asked for is not there
+	NotCertified               // what is there is not as agreed
+	NotYet                     // it may come
+	NoKey                      // a value of another type than the key's column
+	NoRight                    // the role may not read
+)
+
+// problem words a refusal for people.
+func (r *Refusal) problem() *problem {
+	switch r.Reason {
+	case TooSlow:
+		return &problem{http.StatusServiceUnavailable, "Took too long", "The database gave the question up, as a block or other readers were in its way, or there was too much to read. Try again."}
+	case Missing:
+		return &problem{http.StatusNotFound, "Not found", r.Said}
+	case NotCertified:
+		return &problem{http.StatusConflict, "Not as certified", r.Said}
+	case NotYet:
+		return &problem{http.StatusConflict, "Not yet", r.Said}
+	case NoKey:
+		return &problem{http.StatusBadRequest, "That is no such key", r.Said}
+	case NoRight:
+		return &problem{http.StatusInternalServerError, "No right to look", r.Said}
+	}
+	return &problem{http.StatusInternalServerError, "The database refused", r.Said}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/chainify-db/chainify/abci/backend/postgres/pages"
 	"github.com/chainify-db/chainify/abci/explorer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -119,17 +120,24 @@ func newWorld(t *testing.T) *world {
 	w.execute("UPDATE checking SET balance = balance + 1, note = coalesce($2, $1) WHERE custid = 1", "DELETE FROM entry WHERE place = 1", "SELECT no_such('"+strings.ReplaceAll(evil, "'", "''")+"')")
 	run(t, w.dsn, `SET chainify.guard = off; UPDATE public.checking SET balance = 1000500 WHERE custid = 42; SELECT chainify_node.scrub('public.checking');
 		SELECT r.* FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, 'rows') r`)
-	e, err := explorer.New(explorer.Options{
-		DSN: w.dsn + " user=explorer_reader", Hosts: []string{"ledger.example"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	e := explorer.New(explorer.Options{
+		Ledger: w.ledgerAs("explorer_reader"), Hosts: []string{"ledger.example"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Status: w.statusNow,
 		Votes:  func() []explorer.Vote { return w.votes },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.explorer, w.server = e, httptest.NewServer(e.Handler())
 	t.Cleanup(func() { w.server.Close(); e.Close() })
 	return w
+}
+
+// ledgerAs opens the ledger of a world, logged in as a role.
+func (w *world) ledgerAs(user string) *pages.Ledger {
+	w.t.Helper()
+	ledger, err := pages.Open(w.dsn + " user=" + user)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ledger
 }
 
 // voters are whose votes are in the certificates.

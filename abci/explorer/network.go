@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/chainify-db/chainify/abci/health"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -36,17 +34,18 @@ type networkBody struct {
 	Wrong         []string
 	Contradicting []string // organisations that voted twice
 	Organisations []member
-	Last          *block
-	Recent        []block
+	Members       bool // the organisations are those that take part; otherwise those that signed lately
+	Last          *Block
+	Recent        []Block
 	MedianSeconds float64
 	Times, Sizes  chart
-	Tables        []table
+	Tables        []Table
 	DatabaseError string
 }
 
 // member is an organisation with its votes on the last blocks.
 type member struct {
-	organisation
+	Organisation
 	Own   bool
 	Strip []mark
 	Said  string // the strip in words
@@ -97,10 +96,10 @@ func (e *Explorer) reading(ctx context.Context) (networkBody, error) {
 	if time.Since(e.live.at) < freshFor {
 		return e.live.body, nil
 	}
-	body := networkBody{Status: e.opt.Status(ctx)}
+	body := networkBody{Status: e.opt.Status(ctx), Members: e.db.Offers().Members}
 	body.Wrong = health.Wrong(body.Status)
 	body.Contradicting = contradicting(e.kept())
-	err := e.db.read(ctx, func(tx pgx.Tx) error { return body.look(ctx, tx, e.opt.Votes) })
+	err := e.db.Read(ctx, func(m Moment) error { return body.look(ctx, m, e.opt.Votes) })
 	if ctx.Err() != nil {
 		return body, ctx.Err()
 	}
@@ -113,33 +112,30 @@ func (e *Explorer) reading(ctx context.Context) (networkBody, error) {
 	return body, nil
 }
 
-func (b *networkBody) look(ctx context.Context, tx pgx.Tx, seen func() []Vote) error {
-	blocks, err := newestBlocks(ctx, tx, 0, chartBlocks)
+func (b *networkBody) look(ctx context.Context, m Moment, seen func() []Vote) error {
+	blocks, err := m.Blocks(ctx, 0, chartBlocks)
 	if err != nil {
 		return err
 	}
-	organisations, err := list[organisation](ctx, tx,
-		`SELECT name, ordering_only, since_block, certified, votes, last_vote FROM chainify.stat_organisations ORDER BY ordering_only, name LIMIT $1`, organisationsMax)
+	organisations, err := m.Organisations(ctx, organisationsMax)
 	if err != nil {
 		return err
 	}
 	strip := blocks[:min(len(blocks), stripBlocks)]
-	var cast []castVote
+	var cast []CastVote
 	if len(strip) > 0 {
-		if cast, err = list[castVote](ctx, tx, `SELECT block, organisation FROM chainify.votes WHERE block >= $1 AND organisation IS NOT NULL LIMIT $2`,
-			strip[len(strip)-1].Number, stripBlocks*votesMax); err != nil {
+		if cast, err = m.CastVotes(ctx, strip[len(strip)-1].Number, stripBlocks*votesMax); err != nil {
 			return err
 		}
 	}
-	if b.Tables, err = list[table](ctx, tx,
-		`SELECT name, attached_at, rows, scrubbed_block, scrubbed_at FROM chainify.tables ORDER BY name LIMIT $1`, tablesMax); err != nil {
+	if b.Tables, err = m.Tables(ctx, tablesMax); err != nil {
 		return err
 	}
-	open, err := list[struct{ Open int }](ctx, tx, `SELECT count(DISTINCT id)::integer FROM chainify.deviations WHERE cured_by IS NULL`)
+	n, err := m.OpenDeviations(ctx)
 	if err != nil {
 		return err
 	}
-	if n := open[0].Open; n > 0 {
+	if n > 0 {
 		b.Wrong = append(b.Wrong, plural(n, "deviation of the database is", "deviations of the database are")+" not put right")
 	}
 	var votes []Vote
@@ -152,7 +148,7 @@ func (b *networkBody) look(ctx context.Context, tx pgx.Tx, seen func() []Vote) e
 	return nil
 }
 
-func (b *networkBody) draw(blocks []block) {
+func (b *networkBody) draw(blocks []Block) {
 	if len(blocks) == 0 {
 		return
 	}
@@ -176,7 +172,7 @@ func (b *networkBody) draw(blocks []block) {
 
 // members puts votes that certificates hold and votes that this node saw together, for each
 // organisation the oldest block first.
-func members(organisations []organisation, newestFirst []block, cast []castVote, seen []Vote, own string) []member {
+func members(organisations []Organisation, newestFirst []Block, cast []CastVote, seen []Vote, own string) []member {
 	type key struct {
 		organisation string
 		block        int64
@@ -190,7 +186,7 @@ func members(organisations []organisation, newestFirst []block, cast []castVote,
 	}
 	var out []member
 	for _, o := range organisations {
-		m := member{organisation: o, Own: o.Name == own}
+		m := member{Organisation: o, Own: o.Name == own}
 		counts := map[string]int{}
 		for i := len(newestFirst) - 1; i >= 0 && !o.OrderingOnly; i-- {
 			b := newestFirst[i]

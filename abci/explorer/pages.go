@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // page is what every page has.
@@ -41,7 +39,7 @@ func (e *Explorer) show(w http.ResponseWriter, r *http.Request, code int, name, 
 }
 
 type blocksBody struct {
-	Blocks       []block
+	Blocks       []Block
 	Newer, Older int64 // where those pages begin; 0: there are none
 }
 
@@ -51,8 +49,8 @@ func (e *Explorer) blocks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body blocksBody
-	err = e.db.read(r.Context(), func(tx pgx.Tx) error {
-		found, err := newestBlocks(r.Context(), tx, upTo, pageBlocks+1)
+	err = e.db.Read(r.Context(), func(m Moment) error {
+		found, err := m.Blocks(r.Context(), upTo, pageBlocks+1)
 		if err != nil {
 			return err
 		}
@@ -60,10 +58,8 @@ func (e *Explorer) blocks(w http.ResponseWriter, r *http.Request) error {
 		if len(found) > pageBlocks {
 			body.Older = found[pageBlocks].Number
 		}
-		newer, err := list[struct{ Number int64 }](r.Context(), tx,
-			`SELECT s.block FROM chainify.stat_blocks s WHERE $1 > 0 AND s.block > $1 ORDER BY s.block LIMIT $2`, upTo, pageBlocks)
-		if len(newer) > 0 {
-			body.Newer = newer[len(newer)-1].Number
+		if upTo > 0 {
+			body.Newer, err = m.LastAfter(r.Context(), upTo, pageBlocks)
 		}
 		return err
 	})
@@ -74,10 +70,10 @@ func (e *Explorer) blocks(w http.ResponseWriter, r *http.Request) error {
 }
 
 type blockBody struct {
-	Block        block
-	Header       header
-	VotesCast    []vote
-	Transactions []transaction
+	Block        Block
+	Header       Header
+	VotesCast    []CertificateVote
+	Transactions []Transaction
 	First, Next  int // of the transactions; Next 0: there are no more
 	Later        bool
 }
@@ -92,30 +88,33 @@ func (e *Explorer) block(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	body := blockBody{First: int(from)}
-	err = e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
-		if body.Header, err = headerOf(r.Context(), tx, number); err != nil {
+	err = e.db.Read(r.Context(), func(m Moment) (err error) {
+		if body.Header, err = m.Header(r.Context(), number); err != nil {
 			return err
 		}
-		found, err := newestBlocks(r.Context(), tx, number, 1)
-		if body.Block, err = one(found, err); err != nil {
+		found, err := m.Blocks(r.Context(), number, 1)
+		if err != nil {
 			return err
 		}
-		if body.VotesCast, err = list[vote](r.Context(), tx,
-			`SELECT organisation, validator, order_height, signature FROM chainify.votes WHERE block = $1 LIMIT $2`, number, votesMax); err != nil {
+		if len(found) == 0 {
+			return ErrNone
+		}
+		body.Block = found[0]
+		if body.VotesCast, err = m.Votes(r.Context(), number, votesMax); err != nil {
 			return err
 		}
-		body.Transactions, err = transactionsOf(r.Context(), tx, number, from)
+		body.Transactions, err = m.Transactions(r.Context(), number, from, pageTransactions, statementShown)
 		if err == nil && body.First+len(body.Transactions) < body.Block.Transactions {
 			body.Next = body.First + len(body.Transactions)
 		}
 		if err != nil {
 			return err
 		}
-		later, err := list[struct{ Number int64 }](r.Context(), tx, `SELECT number FROM chainify.ledger WHERE number = $1 + 1`, number)
-		body.Later = len(later) > 0
+		later, err := m.LastAfter(r.Context(), number, 1)
+		body.Later = later == number+1
 		return err
 	})
-	if errors.Is(err, errNone) {
+	if errors.Is(err, ErrNone) {
 		return notFound("This database has no block " + strconv.FormatInt(number, 10) + ".")
 	}
 	if err != nil {
@@ -139,8 +138,9 @@ type changedRow struct {
 }
 
 type transactionBody struct {
-	transaction
+	Transaction
 	Certified bool
+	Receipts  bool // of a certified transaction there is one
 	Given     []parameter
 	Changes   []changedRow
 	More      bool
@@ -161,13 +161,13 @@ func (e *Explorer) transaction(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var body transactionBody
-	err = e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
-		if body.transaction, err = transactionOf(r.Context(), tx, id); err != nil {
+	body := transactionBody{Receipts: e.db.Offers().Receipts}
+	err = e.db.Read(r.Context(), func(m Moment) (err error) {
+		if body.Transaction, err = m.Transaction(r.Context(), id); err != nil {
 			return err
 		}
-		h, err := headerOf(r.Context(), tx, body.Block)
-		if err != nil && !errors.Is(err, errNone) {
+		h, err := m.Header(r.Context(), body.Block)
+		if err != nil && !errors.Is(err, ErrNone) {
 			return err
 		}
 		body.Certified = h.Certified
@@ -175,18 +175,18 @@ func (e *Explorer) transaction(w http.ResponseWriter, r *http.Request) error {
 		if !body.Succeeded {
 			return nil
 		}
-		tables, err := ledgerTables(r.Context(), tx)
+		tables, err := m.LedgerTables(r.Context(), tablesMax)
 		if err != nil {
 			return err
 		}
-		changes, err := changesOf(r.Context(), tx, tables, body.Block, body.Index)
+		changes, err := m.Changes(r.Context(), tables, body.Block, body.Index, changesMax+1)
 		body.More = len(changes) > changesMax
 		for _, c := range changes[:min(len(changes), changesMax)] {
 			body.Changes = append(body.Changes, changedRowOf(tables[c.Table], c))
 		}
 		return err
 	})
-	if errors.Is(err, errNone) {
+	if errors.Is(err, ErrNone) {
 		return notFound("This database has no transaction " + hex.EncodeToString(id) + ". It may still wait for its block, or the order refused it.")
 	}
 	if err != nil {
@@ -195,7 +195,7 @@ func (e *Explorer) transaction(w http.ResponseWriter, r *http.Request) error {
 	return e.show(w, r, http.StatusOK, "transaction", "/blocks", "Transaction "+hex.EncodeToString(id)[:shortHash], body)
 }
 
-func changedRowOf(t ledgerTable, c change) changedRow {
+func changedRowOf(t LedgerTable, c Change) changedRow {
 	out := changedRow{Table: t.Name, Operation: c.Operation, Cells: compare(t.Key, nil, c.Row)}
 	if c.Operation == "D" {
 		out.Cells = compare(t.Key, c.Row, nil)
@@ -207,26 +207,27 @@ func changedRowOf(t ledgerTable, c change) changedRow {
 }
 
 type rowBody struct {
-	Table   ledgerTable
-	Key     []string
-	Tables  []ledgerTable // to choose from, when no row is asked for
-	Changes []rowStep
-	More    bool
-	Asked   bool
+	Table    LedgerTable
+	Key      []string
+	Tables   []LedgerTable // to choose from, when no row is asked for
+	Changes  []rowStep
+	More     bool
+	Asked    bool
+	Receipts bool // of the last change there is one
 }
 
 // rowStep is one change of a row beside what it was before.
 type rowStep struct {
-	rowChange
+	RowChange
 	Cells         []cell
 	Before, After bool // there was a row before as far as is known, and after
 }
 
 func (e *Explorer) row(w http.ResponseWriter, r *http.Request) error {
 	name, key := r.URL.Query().Get("table"), r.URL.Query()["key"]
-	body := rowBody{Key: key, Asked: len(key) > 0}
-	err := e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
-		tables, err := ledgerTables(r.Context(), tx)
+	body := rowBody{Key: key, Asked: len(key) > 0, Receipts: e.db.Offers().Receipts}
+	err := e.db.Read(r.Context(), func(m Moment) (err error) {
+		tables, err := m.LedgerTables(r.Context(), tablesMax)
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (e *Explorer) row(w http.ResponseWriter, r *http.Request) error {
 		if !body.Asked {
 			return nil
 		}
-		changes, err := historyOf(r.Context(), tx, body.Table.Name, key)
+		changes, err := m.History(r.Context(), body.Table, key, changesMax+1)
 		body.More = len(changes) > changesMax
 		body.Changes = steps(body.Table.Key, changes)
 		return err
@@ -267,8 +268,8 @@ func titleOfRow(b rowBody) string {
 	return title
 }
 
-func currentTables(tables []ledgerTable) []ledgerTable {
-	var out []ledgerTable
+func currentTables(tables []LedgerTable) []LedgerTable {
+	var out []LedgerTable
 	for _, t := range tables {
 		if t.Current {
 			out = append(out, t)
@@ -279,10 +280,10 @@ func currentTables(tables []ledgerTable) []ledgerTable {
 
 // steps puts each change beside the one before it. Of changes, the newest first, the last is only
 // looked at when there are more than are shown.
-func steps(key []string, changes []rowChange) []rowStep {
+func steps(key []string, changes []RowChange) []rowStep {
 	var out []rowStep
 	for i, c := range changes[:min(len(changes), changesMax)] {
-		s := rowStep{rowChange: c, After: c.Operation != "D", Before: c.Operation == "D"}
+		s := rowStep{RowChange: c, After: c.Operation != "D", Before: c.Operation == "D"}
 		before, after := c.Row, c.Row
 		switch {
 		case c.Row == nil: // too large
@@ -303,7 +304,7 @@ func steps(key []string, changes []rowChange) []rowStep {
 }
 
 type deviationBody struct {
-	deviation
+	Deviation
 	Differing []differing
 	More      int64
 }
@@ -328,8 +329,8 @@ func (e *Explorer) deviations(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body deviationsBody
-	err = e.db.read(r.Context(), func(tx pgx.Tx) error {
-		found, err := deviationsBefore(r.Context(), tx, before, pageDeviations+1)
+	err = e.db.Read(r.Context(), func(m Moment) error {
+		found, err := m.Deviations(r.Context(), before, pageDeviations+1)
 		if err != nil {
 			return err
 		}
@@ -340,7 +341,7 @@ func (e *Explorer) deviations(w http.ResponseWriter, r *http.Request) error {
 		for i, d := range found {
 			ids[i] = d.ID
 		}
-		rows, err := deviatingRows(r.Context(), tx, ids)
+		rows, err := m.DeviatingRows(r.Context(), ids, deviationRowsMax)
 		for _, d := range found {
 			body.Deviations = append(body.Deviations, deviationBodyOf(d, rows))
 		}
@@ -352,8 +353,8 @@ func (e *Explorer) deviations(w http.ResponseWriter, r *http.Request) error {
 	return e.show(w, r, http.StatusOK, "deviations", "/deviations", "Deviations", body)
 }
 
-func deviationBodyOf(d deviation, rows []deviatingRow) deviationBody {
-	out := deviationBody{deviation: d}
+func deviationBodyOf(d Deviation, rows []DeviatingRow) deviationBody {
+	out := deviationBody{Deviation: d}
 	for _, row := range rows {
 		if row.Deviation != d.ID {
 			continue
@@ -380,11 +381,11 @@ func parametersOf(raw []byte) []parameter {
 func (e *Explorer) search(w http.ResponseWriter, r *http.Request) error {
 	text := r.URL.Query().Get("q")
 	var to string
-	err := e.db.read(r.Context(), func(tx pgx.Tx) (err error) {
-		to, err = find(r.Context(), tx, parseSearch(text))
+	err := e.db.Read(r.Context(), func(m Moment) (err error) {
+		to, err = find(r.Context(), m, parseSearch(text))
 		return err
 	})
-	if errors.Is(err, errNone) {
+	if errors.Is(err, ErrNone) {
 		return notFound("Nothing on the ledger is called “" + text + "”.")
 	}
 	if err != nil {
@@ -395,28 +396,27 @@ func (e *Explorer) search(w http.ResponseWriter, r *http.Request) error {
 }
 
 // find gives the address of what is sought.
-func find(ctx context.Context, tx pgx.Tx, s sought) (string, error) {
+func find(ctx context.Context, m Moment, s sought) (string, error) {
 	if s.hash != nil {
-		if t, err := transactionOf(ctx, tx, s.hash); err == nil {
+		if t, err := m.Transaction(ctx, s.hash); err == nil {
 			return "/transactions/" + hex.EncodeToString(t.ID), nil
-		} else if !errors.Is(err, errNone) {
+		} else if !errors.Is(err, ErrNone) {
 			return "", err
 		}
-		found, err := list[struct{ Number int64 }](ctx, tx, `SELECT number FROM chainify.ledger WHERE hash = $1 LIMIT 1`, s.hash)
-		at, err := one(found, err)
-		return "/blocks/" + strconv.FormatInt(at.Number, 10), err
+		at, err := m.BlockWithHash(ctx, s.hash)
+		return "/blocks/" + strconv.FormatInt(at, 10), err
 	}
 	if s.block > 0 {
-		_, err := headerOf(ctx, tx, s.block)
+		_, err := m.Header(ctx, s.block)
 		return "/blocks/" + strconv.FormatInt(s.block, 10), err
 	}
-	tables, err := ledgerTables(ctx, tx)
+	tables, err := m.LedgerTables(ctx, tablesMax)
 	if err != nil {
 		return "", err
 	}
 	t, known := tableNamed(tables, s.table)
 	if !known {
-		return "", errNone
+		return "", ErrNone
 	}
 	return rowAddress("/rows", t.Name, s.key), nil
 }
@@ -426,18 +426,27 @@ func (e *Explorer) receiptOfTransaction(w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return err
 	}
-	return e.receipt(w, r, "transaction-"+hex.EncodeToString(id)[:shortHash], `SELECT chainify.receipt($1::bytea)::text`, id)
+	return e.receipt(w, r, "transaction-"+hex.EncodeToString(id)[:shortHash], func(m Moment) (string, error) {
+		return m.ReceiptOfTransaction(r.Context(), id)
+	})
 }
 
 func (e *Explorer) receiptOfRow(w http.ResponseWriter, r *http.Request) error {
-	return e.receipt(w, r, "row", `SELECT chainify.receipt(c.oid, VARIADIC $2::text[])::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname || '.' || c.relname = $1 AND c.relkind IN ('r', 'p')`, r.URL.Query().Get("table"), r.URL.Query()["key"])
+	return e.receipt(w, r, "row", func(m Moment) (string, error) {
+		return m.ReceiptOfRow(r.Context(), r.URL.Query().Get("table"), r.URL.Query()["key"])
+	})
 }
 
-func (e *Explorer) receipt(w http.ResponseWriter, r *http.Request, name, sql string, arguments ...any) error {
+func (e *Explorer) receipt(w http.ResponseWriter, r *http.Request, name string, of func(Moment) (string, error)) error {
+	if !e.db.Offers().Receipts {
+		return notFound("This organisation's database makes no receipts. Another organisation's may.")
+	}
 	var text string
-	err := e.db.read(r.Context(), func(tx pgx.Tx) error { return tx.QueryRow(r.Context(), sql, arguments...).Scan(&text) })
-	if errors.Is(err, pgx.ErrNoRows) {
+	err := e.db.Read(r.Context(), func(m Moment) (err error) {
+		text, err = of(m)
+		return err
+	})
+	if errors.Is(err, ErrNone) {
 		return notFound("There is no such table.")
 	}
 	if err != nil {

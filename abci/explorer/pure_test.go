@@ -93,9 +93,9 @@ func TestOneHighBarDoesNotFlattenTheOthers(t *testing.T) {
 }
 
 func TestVotesTellWhoDeviates(t *testing.T) {
-	blocks := []block{{Number: 4}, {Number: 3, Votes: 1}, {Number: 2, Votes: 1}, {Number: 1, Votes: 1}} // 4 is not certified yet
-	organisations := []organisation{{Name: "acme"}, {Name: "bolt"}, {Name: "new", Since: 3}, {Name: "watch", OrderingOnly: true}}
-	cast := []castVote{{1, "acme"}, {2, "acme"}, {3, "acme"}, {1, "bolt"}}
+	blocks := []Block{{Number: 4}, {Number: 3, Votes: 1}, {Number: 2, Votes: 1}, {Number: 1, Votes: 1}} // 4 is not certified yet
+	organisations := []Organisation{{Name: "acme"}, {Name: "bolt"}, {Name: "new", Since: 3}, {Name: "watch", OrderingOnly: true}}
+	cast := []CastVote{{1, "acme"}, {2, "acme"}, {3, "acme"}, {1, "bolt"}}
 	for _, c := range []struct {
 		seen  []Vote
 		bolt  string
@@ -122,7 +122,7 @@ func TestVotesTellWhoDeviates(t *testing.T) {
 }
 
 func TestTablesAreFoundByWhatPeopleWrite(t *testing.T) {
-	tables := []ledgerTable{
+	tables := []LedgerTable{
 		{Name: "audit.entry", Current: true, Key: []string{"a"}},
 		{Name: "public.entry", Current: true, Key: []string{"b"}},
 		{Name: "public.entry", Key: []string{"old"}},
@@ -178,9 +178,9 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 // A transaction that executed a plan succeeds, and says why the planned statements did not.
 func TestAPlanThatFailedSaysWhy(t *testing.T) {
 	kind, sql, who, state, reason := "plan", "SELECT chainify.execute_planned('x')", "acme", "23505", "duplicate key"
-	plan := transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, SQLState: &state, Error: &reason}
+	plan := Transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, SQLState: &state, Error: &reason}
 	var out strings.Builder
-	if err := pages["transaction"].ExecuteTemplate(&out, "page", page{Body: transactionBody{transaction: plan}}); err != nil {
+	if err := pages["transaction"].ExecuteTemplate(&out, "page", page{Body: transactionBody{Receipts: true, Transaction: plan}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{">Planned transaction</h2>", "The planned statements failed: duplicate key", "SQLSTATE 23505"} {
@@ -193,7 +193,7 @@ func TestAPlanThatFailedSaysWhy(t *testing.T) {
 // A transaction with a write set has no statement to show, and says so.
 func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
 	kind, sql, who, state := "effects", "", "acme", "40001"
-	effects := transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, Rows: 3}
+	effects := Transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, Rows: 3}
 	failed := effects
 	failed.Succeeded, failed.SQLState = false, &state
 	other, text := effects, "UPDATE t SET n = 1"
@@ -207,13 +207,13 @@ func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
 	}{
 		"certified": {
 			"transaction",
-			transactionBody{transaction: effects, Certified: true, Changes: changes},
+			transactionBody{Receipts: true, Transaction: effects, Certified: true, Changes: changes},
 			[]string{">Write set</h2>", "in public.&lt;a&gt;, public.b; its receipt has them all.", "Rows changed", "inserted", "deleted"},
 			[]string{"<pre", ">Statement</h2>", "is no transaction"},
 		},
-		"failed":     {"transaction", transactionBody{transaction: failed}, []string{"made there.</p>", "40001", "changes nothing"}, []string{"<pre", "its receipt has them all"}},
-		"statements": {"transaction", transactionBody{transaction: other, Changes: changes}, []string{">Statement</h2>", text}, []string{"Write set", "session ran"}},
-		"in a block": {"block", blockBody{Transactions: []transaction{effects, other}}, []string{`<span class="quiet">write set</span></td>`, "<code>" + text + "</code>"}, []string{"<code></code></td>"}},
+		"failed":     {"transaction", transactionBody{Receipts: true, Transaction: failed}, []string{"made there.</p>", "40001", "changes nothing"}, []string{"<pre", "its receipt has them all"}},
+		"statements": {"transaction", transactionBody{Receipts: true, Transaction: other, Changes: changes}, []string{">Statement</h2>", text}, []string{"Write set", "session ran"}},
+		"in a block": {"block", blockBody{Transactions: []Transaction{effects, other}}, []string{`<span class="quiet">write set</span></td>`, "<code>" + text + "</code>"}, []string{"<code></code></td>"}},
 	} {
 		var out strings.Builder
 		if err := pages[c.page].ExecuteTemplate(&out, "page", page{Body: c.body}); err != nil {

@@ -18,12 +18,9 @@ import (
 // as opens the explorer of a world once more, logged in as another role.
 func (w *world) as(user string) *explorer.Explorer {
 	w.t.Helper()
-	e, err := explorer.New(explorer.Options{
-		DSN: w.dsn + " user=" + user, Status: w.statusNow, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	e := explorer.New(explorer.Options{
+		Ledger: w.ledgerAs(user), Status: w.statusNow, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	w.t.Cleanup(e.Close)
 	return e
 }
@@ -33,8 +30,9 @@ func (w *world) as(user string) *explorer.Explorer {
 func TestPagesReadAsReaderAndWriteNothing(t *testing.T) {
 	w := newWorld(t)
 	for _, user := range []string{"postgres", "explorer_node", "explorer_reader"} {
-		e := w.as(user)
-		err := e.Read(t.Context(), func(tx pgx.Tx) error {
+		ledger := w.ledgerAs(user)
+		t.Cleanup(ledger.Close)
+		err := ledger.Transaction(t.Context(), func(tx pgx.Tx) error {
 			var role, readOnly, timeout string
 			err := tx.QueryRow(t.Context(), `SELECT current_user, current_setting('transaction_read_only'), current_setting('statement_timeout')`).Scan(&role, &readOnly, &timeout)
 			if err == nil && (role != "chainify_reader" || readOnly != "on" || timeout != "5s") {
@@ -49,7 +47,7 @@ func TestPagesReadAsReaderAndWriteNothing(t *testing.T) {
 			"CREATE TABLE public.x ()": "25006", "SELECT count(*) FROM public.checking": "42501", "SELECT chainify_node.checkpoint()": "42501", "SELECT pg_sleep(20)": "57014",
 		} {
 			var refused *pgconn.PgError
-			err := e.Read(t.Context(), func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), statement); return err })
+			err := ledger.Transaction(t.Context(), func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), statement); return err })
 			if !errors.As(err, &refused) || refused.Code != want {
 				t.Errorf("%s: %s gives %v, want %s", user, statement, err, want)
 			}

@@ -37,11 +37,11 @@ func parseSearch(text string) sought {
 
 // tableNamed finds a table by its name, with or without its schema; public comes first. Tables that
 // left the ledger come last.
-func tableNamed(tables []ledgerTable, name string) (ledgerTable, bool) {
-	for _, matches := range []func(ledgerTable) bool{
-		func(t ledgerTable) bool { return t.Name == name },
-		func(t ledgerTable) bool { return t.Name == "public."+name },
-		func(t ledgerTable) bool { return name != "" && strings.HasSuffix(t.Name, "."+name) },
+func tableNamed(tables []LedgerTable, name string) (LedgerTable, bool) {
+	for _, matches := range []func(LedgerTable) bool{
+		func(t LedgerTable) bool { return t.Name == name },
+		func(t LedgerTable) bool { return t.Name == "public."+name },
+		func(t LedgerTable) bool { return name != "" && strings.HasSuffix(t.Name, "."+name) },
 	} {
 		for _, current := range []bool{true, false} {
 			for _, t := range tables {
@@ -51,7 +51,7 @@ func tableNamed(tables []ledgerTable, name string) (ledgerTable, bool) {
 			}
 		}
 	}
-	return ledgerTable{}, false
+	return LedgerTable{}, false
 }
 
 // rowAddress is the page of a row.

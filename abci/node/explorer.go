@@ -24,19 +24,17 @@ func (n *node) openExplorer() (*explorerDoor, error) {
 		return nil, nil
 	}
 	dsn := cmp.Or(c.Explorer.DSN, c.Database.DSN)
-	if err := engines.Needs(dsn, "explorer.listen"); err != nil {
+	ledger, err := engines.Pages(dsn)
+	if err != nil {
 		return nil, err
 	}
 	log := n.log.With("part", "explorer")
 	if !c.Explorer.Loopback() {
 		log.Warn("the explorer listens beyond loopback: whoever reaches it sees all ledger data", "listen", c.Explorer.Listen)
 	}
-	pages, err := explorer.New(explorer.Options{
-		DSN: dsn, Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
+	pages := explorer.New(explorer.Options{
+		Ledger: ledger, Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
 	})
-	if err != nil {
-		return nil, err
-	}
 	listen, err := net.Listen("tcp", c.Explorer.Listen)
 	if err != nil {
 		pages.Close()

@@ -22,8 +22,13 @@ func (r *repair) note(step backend.Step, deviating uint64, out wire.Hash, found 
 	if deviating <= r.number {
 		foundBy, curedBy = "scrubber", step.String()
 	}
-	done, err := r.q.ExecContext(r.ctx, r.name.in(`INSERT INTO %L.deviation (block, found_by, expected, found, rows_total, cured_by) VALUES (?, ?, ?, ?, ?, ?)`),
-		deviating, foundBy, r.header.StateRoot[:], out[:], len(found), curedBy)
+	return writeDeviation(r.ctx, r.q, r.name, deviating, foundBy, r.header.StateRoot, out, curedBy, found)
+}
+
+// writeDeviation records rows that differed; curedBy nil: it is open.
+func writeDeviation(ctx context.Context, q querier, name names, block uint64, foundBy string, expected, out wire.Hash, curedBy any, found []backend.RowDeviation) error {
+	done, err := q.ExecContext(ctx, name.in(`INSERT INTO %L.deviation (block, found_by, expected, found, rows_total, cured_by) VALUES (?, ?, ?, ?, ?, ?)`),
+		block, foundBy, expected[:], out[:], len(found), curedBy)
 	if err != nil {
 		return err
 	}
@@ -31,7 +36,7 @@ func (r *repair) note(step backend.Step, deviating uint64, out wire.Hash, found 
 	if err != nil {
 		return err
 	}
-	in := inserter{ctx: r.ctx, q: r.q, head: r.name.in("INSERT INTO %L.deviation_row (deviation, place, name, row_key, expected, found) VALUES ")}
+	in := inserter{ctx: ctx, q: q, head: name.in("INSERT INTO %L.deviation_row (deviation, place, name, row_key, expected, found) VALUES ")}
 	for i, row := range found[:min(len(found), rowsNoted)] {
 		err := in.add(fmt.Sprintf("(%d, %d, _utf8mb4 %s, %s, %s, %s)", id, i, hexLiteral([]byte(row.Table)), textOrNull(row.Key), textOrNull(row.Expected), textOrNull(row.Found)))
 		if err != nil {

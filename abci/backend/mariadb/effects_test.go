@@ -447,4 +447,13 @@ func TestARetryPutsTouchedRowsRight(t *testing.T) {
 	if err := c.b.Scrub(t.Context()); err != nil || connected(t, c.b).Deviates {
 		t.Errorf("after the retry: %v", err)
 	}
+	if err := c.b.RecordDeviation(t.Context(), 3, good.Hash, bad.Hash, "retry", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var count int
+	var cured, expected, was string
+	row := o.root.QueryRow(names{o.name}.in("SELECT count(*), min(d.cured_by), min(r.expected), min(r.found) FROM %L.deviation d JOIN %L.deviation_row r ON r.deviation = d.id"))
+	if err := row.Scan(&count, &cured, &expected, &was); err != nil || count != 1 || cured != "retry" || !strings.Contains(expected, "second") || !strings.Contains(was, "tampered") {
+		t.Errorf("%d recorded, cured by %s: %s, found %s, %v", count, cured, expected, was, err)
+	}
 }

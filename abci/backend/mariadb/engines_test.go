@@ -227,7 +227,7 @@ func openMariaDB(t *testing.T, server string) *engine {
 	}
 	run("CREATE DATABASE engines CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin; CREATE USER engines@localhost")
 	t.Cleanup(func() {
-		run("DROP DATABASE engines; DROP DATABASE engines_ledger; DROP USER engines@localhost; DROP ROLE engines_ops, engines_write, engines_none, engines_admin, engines_chainify")
+		run("DROP DATABASE engines; DROP DATABASE engines_ledger; DROP USER engines@localhost; DROP ROLE engines_ops, engines_write, engines_none, engines_admin, engines_reader, engines_chainify")
 	})
 	if err := mariadb.Install(t.Context(), server+"engines", "engines@localhost", "engines_ops", "engines_write", "engines_none"); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ type names struct{ database string }
 func (n names) ledger() string { return n.database + "_ledger" }
 func (n names) role() string   { return quoted(n.database + "_chainify") }
 func (n names) admin() string  { return n.database + "_admin" }
+func (n names) reader() string { return quoted(n.database + "_reader") }
 func (n names) lock() string   { return "chainify " + n.database }
 
 // in puts the ledger's database for %L into a statement, and the tables' one for %D.
@@ -52,6 +53,10 @@ var ledgerTables = []string{
 		PRIMARY KEY (block, place), KEY (table_id, key_hash, block, place))`,
 }
 
+// readTablesOf are the ledger's that a reader sees: all but the desk's, which hold what clients ask
+// and are answered.
+var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "scrub", "deviation", "deviation_row", "ledger_table", "base", "history"}
+
 // pattern names one database where GRANT reads % and _ as wildcards.
 func pattern(name string) string { return strings.ReplaceAll(quoted(name), "_", `\_`) }
 
@@ -82,14 +87,19 @@ func PlanInstallation(dsn, node string, clients ...string) (Installation, error)
 			"CREATE DATABASE IF NOT EXISTS %L CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
 			"CREATE ROLE IF NOT EXISTS " + name.role(),
 			"CREATE ROLE IF NOT EXISTS " + admin,
+			"CREATE ROLE IF NOT EXISTS " + name.reader(),
 			"GRANT ALL ON " + pattern(name.ledger()) + ".* TO " + name.role(),
 			"GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON " + pattern(name.database) + ".* TO " + name.role(),
 			"GRANT " + name.role() + " TO " + node,
+			"GRANT " + name.reader() + " TO " + node,
 		},
-		Undo: []string{"DROP DATABASE %L", "DROP ROLE " + name.role(), "DROP ROLE " + admin},
+		Undo: []string{"DROP DATABASE %L", "DROP ROLE " + name.role(), "DROP ROLE " + admin, "DROP ROLE " + name.reader()},
 	}
 	for _, table := range slices.Concat(ledgerTables, deskTables) {
 		p.Do = append(p.Do, "CREATE TABLE IF NOT EXISTS %L."+table+" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
+	}
+	for _, table := range readTablesOf {
+		p.Do = append(p.Do, "GRANT SELECT ON %L."+table+" TO "+name.reader())
 	}
 	for _, client := range clients {
 		if !plainName.MatchString(client) {

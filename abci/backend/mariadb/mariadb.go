@@ -119,13 +119,13 @@ func openPool(dsn string) (*sql.DB, names, error) {
 	if err != nil {
 		return nil, names{}, err
 	}
-	return sql.OpenDB(roleConnector{connector, name}), name, nil
+	return sql.OpenDB(roleConnector{connector, name.role()}), name, nil
 }
 
-// roleConnector gives each connection the rights of the ledger's role.
+// roleConnector gives each connection the rights of a role.
 type roleConnector struct {
 	driver.Connector
-	name names
+	role string // quoted
 }
 
 // Connect implements driver.Connector.
@@ -134,7 +134,7 @@ func (c roleConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET ROLE "+c.name.role(), nil); err != nil {
+	if _, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET ROLE "+c.role, nil); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("take the ledger's role: %w", err)
 	}

@@ -39,7 +39,7 @@ func fresh(t *testing.T, tables ...string) *organisation {
 	t.Cleanup(func() { _ = o.root.Close() })
 	o.run(t, "CREATE DATABASE "+o.name+" CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin; CREATE USER "+o.name+"@localhost")
 	t.Cleanup(func() {
-		o.run(t, strings.ReplaceAll("DROP DATABASE %; DROP DATABASE %_ledger; DROP USER %@localhost; DROP ROLE %_admin, %_chainify", "%", o.name))
+		o.run(t, strings.ReplaceAll("DROP DATABASE %; DROP DATABASE %_ledger; DROP USER %@localhost; DROP ROLE %_admin, %_reader, %_chainify", "%", o.name))
 	})
 	if err := Install(t.Context(), server+o.name, o.name+"@localhost", operators); err != nil {
 		t.Fatal(err)

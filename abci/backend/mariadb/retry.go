@@ -42,9 +42,10 @@ func (b *Backend) retry(ctx context.Context, block *wire.OrderedBlock, previous,
 		return x, nil
 	}
 	var mended []touched
+	var found []backend.RowDeviation
 	again, err := b.execute(ctx, block, previous, func(r *run) error {
 		return unchecked(r.ctx, r.conn, func() error {
-			mended, err = r.mend(rows)
+			mended, found, err = r.mend(rows)
 			return err
 		})
 	})
@@ -59,10 +60,18 @@ func (b *Backend) retry(ctx context.Context, block *wire.OrderedBlock, previous,
 	for _, row := range mended {
 		sound = sound && changed[row]
 	}
-	if sound {
+	switch {
+	case !sound:
+		return b.execute(ctx, block, previous, nil)
+	case len(found) == 0:
 		return again, nil
 	}
-	return b.execute(ctx, block, previous, nil)
+	// Open until RecordDeviation completes it; it is there only if the block is.
+	if err := writeDeviation(ctx, b.conn, b.name, block.Number, "block", certified, x.Hash, nil, found); err != nil {
+		b.undo()
+		return backend.Execution{}, err
+	}
+	return again, nil
 }
 
 // touched are the rows that the block changed, each once.
@@ -79,9 +88,8 @@ func (r *run) touched() []touched {
 	return rows
 }
 
-// mend puts rows right before the block runs, and tells which were not.
-func (r *run) mend(rows []touched) ([]touched, error) {
-	var mended []touched
+// mend puts rows right before the block runs, and tells which were not, and how they differed.
+func (r *run) mend(rows []touched) (mended []touched, found []backend.RowDeviation, err error) {
 	for _, row := range rows {
 		t := r.tables[row.table]
 		if t == nil {
@@ -90,26 +98,27 @@ func (r *run) mend(rows []touched) ([]touched, error) {
 		hash := wire.Hash(sha256.Sum256([]byte(row.key)))
 		want, err := rowAt(r.ctx, r.conn, r.name, t, hash)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		key, err := canonical.DecodeRow([]byte(row.key))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		have, err := r.rowWith(t, key)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if bytes.Equal(want, have) {
 			continue
 		}
-		if _, err := put(r.ctx, r.conn, r.name, t, setOf(hash, have), setOf(hash, want)); err != nil {
-			return nil, err
+		differs, err := put(r.ctx, r.conn, r.name, t, setOf(hash, have), setOf(hash, want))
+		if err != nil {
+			return nil, nil, err
 		}
-		mended = append(mended, row)
+		mended, found = append(mended, row), append(found, differs...)
 	}
-	_, err := r.conn.ExecContext(r.ctx, r.name.in("DELETE FROM %L.captured")) // these are no changes of the block
-	return mended, err
+	_, err = r.conn.ExecContext(r.ctx, r.name.in("DELETE FROM %L.captured")) // these are no changes of the block
+	return mended, found, err
 }
 
 func setOf(key wire.Hash, row []byte) rowSet {

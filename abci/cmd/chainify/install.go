@@ -19,7 +19,7 @@ func newInstallMariaDB() *cobra.Command {
 		Use:   "install-mariadb --dsn URL --node USER@HOST [--client ROLE]...",
 		Short: "Install the ledger in a MariaDB",
 		Long: `install-mariadb makes the ledger's own database NAME_ledger beside the database NAME of --dsn, and the roles NAME_chainify of
-the ledger and NAME_admin of those who attach tables. It gives the node's user NAME_chainify and the roles of clients: a
+the ledger, NAME_reader of the explorer and NAME_admin of those who attach tables. It gives the node's user the first two and the roles of clients: a
 transaction runs as one of them. Sessions with such a role submit by the procedure chainify_execute. The database and the node's user are there before; the user needs no other rights.
 
 It prints each statement, and those that undo the installation. Installing again changes nothing. PostgreSQL needs no such command:
