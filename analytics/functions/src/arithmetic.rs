@@ -208,8 +208,32 @@ fn decimals(call: &Call, operation: decimal::Operation) -> Result<ArrayRef> {
     let Some(operation) = operation.of_types(digits(0), digits(1)) else {
         return Err(SqlError::too_many_digits().into());
     };
+    if let Some(result) = small_decimals(call, &operation)? {
+        return Ok(result);
+    }
     let (left, right) = (call.values::<Decimal128Type>(0)?, call.values::<Decimal128Type>(1)?);
     call.primitive::<Decimal128Type>(|row| operation.apply(left.get(row), right.get(row)))
+}
+
+/// The result where nothing can overflow: by the types, or, of a product, because all factors have
+/// at most 64 bits, as nearly all have. None: a factor has more, or it is another operation.
+fn small_decimals(call: &Call, operation: &decimal::Scaled) -> Result<Option<ArrayRef>> {
+    if let Some((left_factor, right_factor)) = operation.sum_of() {
+        let sum = |l: i128, r: i128| {
+            l.wrapping_mul(left_factor).wrapping_add(r.wrapping_mul(right_factor))
+        };
+        return call.of_two::<Decimal128Type>(sum).map(Some);
+    }
+    if !operation.is_product() {
+        return Ok(None);
+    }
+    let mut small = true;
+    let products = call.of_two::<Decimal128Type>(|l, r| {
+        let (left, right) = (l as i64, r as i64);
+        small &= i128::from(left) == l && i128::from(right) == r;
+        i128::from(left) * i128::from(right)
+    })?;
+    Ok(small.then_some(products))
 }
 
 fn of_one(

@@ -128,6 +128,20 @@ pub(crate) struct Scaled {
 }
 
 impl Scaled {
+    /// The factors of a sum that always fits; None: it is none.
+    pub fn sum_of(&self) -> Option<(i128, i128)> {
+        match self.operation {
+            Operation::Add if self.always_fits => Some((self.left_factor, self.right_factor)),
+            Operation::Sub if self.always_fits => Some((self.left_factor, -self.right_factor)),
+            _ => None,
+        }
+    }
+
+    /// Whether it multiplies. A product of two numbers of 64 bits has at most 38 digits.
+    pub fn is_product(&self) -> bool {
+        self.operation == Operation::Mul
+    }
+
     /// The unscaled result; 22012, 0A000. Cost: a few nanoseconds, more where 128 bits are too few
     /// on the way.
     #[inline]

@@ -42,10 +42,20 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, sum: i128, count: i64) -> Result<()> {
-        self.sum = self.sum.checked_add(sum).ok_or_else(SqlError::too_many_digits)?;
+    /// Adds to the sum; true: it overflowed.
+    #[must_use]
+    fn add(&mut self, sum: i128, count: i64) -> bool {
+        let (sum, overflowed) = self.sum.overflowing_add(sum);
+        self.sum = sum;
         self.count += count;
-        Ok(())
+        overflowed
+    }
+}
+
+fn fitting(overflowed: bool) -> Result<()> {
+    match overflowed {
+        true => Err(SqlError::too_many_digits().into()),
+        false => Ok(()),
     }
 }
 
@@ -70,17 +80,19 @@ impl Sums {
         filter: Option<&BooleanArray>,
         group: impl Fn(usize) -> usize,
     ) -> Result<()> {
-        let totals = &mut self.totals;
-        for_each(&values[0], filter, |row, value| totals[group(row)].add(value, 1))
+        let (totals, mut overflowed) = (&mut self.totals, false);
+        for_each(&values[0], filter, |row, value| overflowed |= totals[group(row)].add(value, 1))?;
+        fitting(overflowed)
     }
 
     fn merge(&mut self, states: &[ArrayRef], group: impl Fn(usize) -> usize) -> Result<()> {
         let sums = states[0].as_primitive::<Decimal128Type>();
         let counts = states[1].as_primitive::<Int64Type>();
+        let mut overflowed = false;
         for (row, (sum, count)) in sums.values().iter().zip(counts.values()).enumerate() {
-            self.totals[group(row)].add(*sum, *count)?;
+            overflowed |= self.totals[group(row)].add(*sum, *count);
         }
-        Ok(())
+        fitting(overflowed)
     }
 
     fn number(&self, total: &Total) -> Result<Option<i128>, SqlError> {
@@ -169,8 +181,9 @@ impl GroupsAccumulator for Sums {
         values: &[ArrayRef],
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let mut totals = vec![Total::default(); values[0].len()];
-        for_each(&values[0], opt_filter, |row, value| totals[row].add(value, 1))?;
+        let (mut totals, mut overflowed) = (vec![Total::default(); values[0].len()], false);
+        for_each(&values[0], opt_filter, |row, value| overflowed |= totals[row].add(value, 1))?;
+        fitting(overflowed)?;
         Ok(self.states(&totals))
     }
 
@@ -194,7 +207,10 @@ impl Sum {
 
 impl Accumulator for Sum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.of.update(values, None, |_| 0)
+        // A total of its own, which stays in registers.
+        let (mut total, mut overflowed) = (Total::default(), false);
+        for_each(&values[0], None, |_, value| overflowed |= total.add(value, 1))?;
+        fitting(overflowed | self.of.totals[0].add(total.sum, total.count))
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -219,39 +235,35 @@ impl Accumulator for Sum {
 fn for_each(
     array: &ArrayRef,
     filter: Option<&BooleanArray>,
-    f: impl FnMut(usize, i128) -> Result<()>,
+    f: impl FnMut(usize, i128),
 ) -> Result<()> {
     match array.data_type() {
         DataType::Int16 => for_each_of::<Int16Type>(array, filter, f),
         DataType::Int32 => for_each_of::<Int32Type>(array, filter, f),
         DataType::Int64 => for_each_of::<Int64Type>(array, filter, f),
         DataType::Decimal128(..) => for_each_of::<Decimal128Type>(array, filter, f),
-        DataType::Null => Ok(()),
-        of => internal_err!("a sum of {of}"),
+        DataType::Null => (),
+        of => return internal_err!("a sum of {of}"),
     }
+    Ok(())
 }
 
 fn for_each_of<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     filter: Option<&BooleanArray>,
-    mut f: impl FnMut(usize, i128) -> Result<()>,
-) -> Result<()>
-where
+    mut f: impl FnMut(usize, i128),
+) where
     T::Native: Into<i128>,
 {
     let array = array.as_primitive::<T>();
     let values = array.values().iter().enumerate();
     if array.null_count() == 0 && filter.is_none() {
-        for (row, value) in values {
-            f(row, (*value).into())?;
-        }
-        return Ok(());
+        return values.for_each(|(row, value)| f(row, (*value).into()));
     }
     let passes = |row: usize| filter.is_none_or(|of| of.is_valid(row) && of.value(row));
     for (row, value) in values {
         if array.is_valid(row) && passes(row) {
-            f(row, (*value).into())?;
+            f(row, (*value).into());
         }
     }
-    Ok(())
 }

@@ -9,8 +9,8 @@ use tokio::sync::Mutex;
 use crate::engine::Failure;
 use crate::load::{differing, load, LoadError, Memory};
 use crate::mirror::Trouble;
-use crate::source::{At, Database, SourceError};
-use crate::views::{BlockView, TableView};
+use crate::source::{Database, SourceError};
+use crate::views::BlockView;
 
 /// Reads earlier blocks, one at a time, and keeps the last few.
 pub struct Earlier {
@@ -62,10 +62,11 @@ impl Earlier {
             let mut mirror =
                 load(&self.memory, &moment, &table, number).await.map_err(|error| unreadable(number, &error))?;
             states.insert(table.name, mirror.state());
-            let rows = mirror.rows().map_err(|error| unreadable(number, &error.into()))?;
-            tables.insert(table.id, Arc::new(TableView { rows, layout: mirror.layout().clone() }));
+            let view = mirror.view().map_err(|error| unreadable(number, &error.into()))?;
+            tables.insert(table.id, Arc::new(view));
         }
-        let wrong = differing(&moment, At::Block(number), &block.state_root, &states).await.map_err(unanswered)?;
+        let told = moment.states_at(number).await.map_err(unanswered)?;
+        let wrong = differing(&block.state_root, &told, &states);
         if wrong.is_empty() {
             return Ok(BlockView::new(number, tables));
         }

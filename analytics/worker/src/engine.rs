@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
@@ -175,14 +175,14 @@ impl Engine {
             let rows = Arc::new(SnapshotTable(rows.clone()));
             schema.register_table(format!("t_{table}"), rows).map_err(|error| self.failure(&error))?;
         }
-        let context = self.context_of(schema).map_err(|error| self.failure(&error))?;
+        let session = self.session_of(schema).map_err(|error| self.failure(&error))?;
         let (planned, plan) = oneshot::channel();
         let (rows, batches) = mpsc::channel(BATCHES_AHEAD);
         let stop = Stop::default();
         let guard = StopOnDrop(stop.clone());
         let engine = self.clone();
         self.threads.spawn(async move {
-            match planned_stream(context, query.statement, &stop).await {
+            match planned_stream(session, query.statement, &stop).await {
                 Err(error) => _ = planned.send(Err(engine.refusal(&error))),
                 Ok(mut stream) => {
                     let _ = planned.send(Ok(stream.schema()));
@@ -205,15 +205,15 @@ impl Engine {
         }
     }
 
-    /// A context that sees these tables alone.
-    fn context_of(&self, tables: Arc<MemorySchemaProvider>) -> Result<SessionContext, DataFusionError> {
+    /// A session that sees these tables alone. Cost: a copy of the tables of functions.
+    fn session_of(&self, tables: Arc<MemorySchemaProvider>) -> Result<SessionState, DataFusionError> {
         let (catalogs, catalog) = (MemoryCatalogProviderList::new(), MemoryCatalogProvider::new());
         let names = &self.base.config().options().catalog;
         catalog.register_schema(&names.default_schema, tables)?;
         catalogs.register_catalog(names.default_catalog.clone(), Arc::new(catalog));
-        let state =
-            SessionStateBuilder::new_from_existing(self.base.clone()).with_catalog_list(Arc::new(catalogs)).build();
-        Ok(SessionContext::new_with_state(state))
+        let mut session = self.base.clone();
+        session.register_catalog_list(Arc::new(catalogs));
+        Ok(session)
     }
 
     /// The error of a query that was not begun: what has no SQLSTATE of its own is refused, so that
@@ -247,14 +247,14 @@ impl Engine {
 }
 
 async fn planned_stream(
-    context: SessionContext,
+    session: SessionState,
     statement: Statement,
     stop: &Stop,
 ) -> Result<SendableRecordBatchStream, DataFusionError> {
-    let plan = context.state().statement_to_plan(statement).await?;
+    let plan = session.statement_to_plan(statement).await?;
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
-    let plan = context.state().create_physical_plan(&plan).await?;
-    execute_stream(stoppable(plan, stop)?, context.task_ctx())
+    let plan = session.create_physical_plan(&plan).await?;
+    execute_stream(stoppable(plan, stop)?, session.task_ctx())
 }
 
 fn arrow_failure(error: &ArrowError) -> Failure {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::load::{advance, differing, load, LoadError, Memory};
 use crate::mirror::Mirror;
-use crate::source::{At, Block, Database, Moment, SourceError, ToldTable};
-use crate::views::{BlockView, MirrorStatus, Pin, TableView};
+use crate::source::{Block, Database, Moment, SourceError, States, ToldTable};
+use crate::views::{BlockView, MirrorStatus, Pin};
 
 /// How the follower paces itself.
 #[derive(Clone, Debug)]
@@ -101,26 +101,26 @@ impl Follower {
     /// Brings everything to the moment's last block. A failure leaves mirrors at the block that
     /// they had, or drops them.
     async fn step(&mut self, moment: &Moment<'_>) -> Result<(), SourceError> {
-        let last = moment.last_block().await?;
+        let seen = moment.look(self.at.map(|at| at.number)).await?;
+        let (last, told) = (seen.last, &seen.tables);
         self.memory.views.set_last(last.number);
         if let Some(at) = self.at {
-            if moment.block(at.number).await? != Some(at) {
+            if seen.at != Some(at) {
                 tracing::warn!(block = at.number, "the database's ledger is another one: all mirrors are made anew");
                 self.forget_all();
                 self.memory.views.forget_pinned_rows();
             }
         }
-        let told = moment.tables().await?;
         let wanted: BTreeMap<i32, &ToldTable> = told.iter().map(|table| (table.id, table)).collect();
         self.mirrors.retain(|id, mirror| wanted.get(id).is_some_and(|table| mirror.is_of(table)));
         self.failed.retain(|id, _| wanted.contains_key(id));
-        self.advance_all(moment, last).await?;
+        self.advance_all(moment, last, &seen.states).await?;
         self.at = Some(last);
-        self.load_missing(moment, last, &told).await?;
-        self.check(moment, last).await?;
+        self.load_missing(moment, last, told).await?;
+        self.check(last, &seen.states);
         self.recheck();
         self.publish(last);
-        self.keep_pins(&moment.pins().await?);
+        self.keep_pins(&seen.pins);
         Ok(())
     }
 
@@ -132,9 +132,8 @@ impl Follower {
         self.memory.views.forget_all();
     }
 
-    async fn advance_all(&mut self, moment: &Moment<'_>, last: Block) -> Result<(), SourceError> {
+    async fn advance_all(&mut self, moment: &Moment<'_>, last: Block, states: &States) -> Result<(), SourceError> {
         let Some(at) = self.at.filter(|at| at.number < last.number) else { return Ok(()) };
-        let states = moment.states().await?;
         for id in self.mirrors.keys().copied().collect::<Vec<_>>() {
             if self.mirrors.get(&id).is_some_and(|mirror| mirror.has_rows_of(states.get(mirror.name()))) {
                 continue;
@@ -187,12 +186,12 @@ impl Follower {
     }
 
     /// Compares all mirrors with the certified state (V1). Those that differ go.
-    async fn check(&mut self, moment: &Moment<'_>, last: Block) -> Result<(), SourceError> {
+    fn check(&mut self, last: Block, told: &States) {
         if self.checked == Some(last.number) && self.published.iter().eq(self.mirrors.keys()) || last.number == 0 {
-            return Ok(());
+            return;
         }
         let states = self.mirrors.values().map(|mirror| (mirror.name().to_owned(), mirror.state())).collect();
-        let wrong = differing(moment, At::Last, &last.state_root, &states).await?;
+        let wrong = differing(&last.state_root, told, &states);
         let ids = self.mirrors.iter().filter(|(_, mirror)| wrong.contains(mirror.name()));
         for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.mirrors.remove(&id);
@@ -204,7 +203,6 @@ impl Follower {
             self.memory.views.forget_all();
         }
         self.checked = Some(last.number);
-        Ok(())
     }
 
     /// Computes the state of every mirror of its cells again: memory may be faulty.
@@ -234,8 +232,8 @@ impl Follower {
         if !same || views.newest().is_none_or(|view| view.block != last.number) {
             let mut tables = BTreeMap::new();
             for (id, mirror) in &mut self.mirrors {
-                match mirror.rows() {
-                    Ok(rows) => _ = tables.insert(*id, Arc::new(TableView { rows, layout: mirror.layout().clone() })),
+                match mirror.view() {
+                    Ok(view) => _ = tables.insert(*id, Arc::new(view)),
                     Err(error) => tracing::warn!(table = mirror.name(), %error, "no snapshot of a mirror"),
                 }
             }

@@ -1,15 +1,15 @@
 //! Reading whole tables at a block, and comparing them with the certified state (V1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chainify_codec::Hash;
+use chainify_codec::{state_root, Hash};
 use chainify_snapshot::{Error, Pool};
 
 use crate::cells::Refused;
 use crate::layout::Layout;
 use crate::mirror::{Mirror, Trouble};
-use crate::source::{At, Moment, SourceError, ToldTable};
+use crate::source::{Moment, SourceError, States, ToldTable};
 use crate::views::Views;
 
 /// The reason why rows of a moment cannot be had.
@@ -86,7 +86,7 @@ impl Memory {
 pub async fn load(memory: &Memory, moment: &Moment<'_>, table: &ToldTable, block: i64) -> Result<Mirror, LoadError> {
     let layout = Arc::new(Layout::new(table.columns.clone()));
     let mut mirror = Mirror::new(&memory.pool, &table.name, table.schema_hash, layout)?;
-    moment.rows(table.id, block, |told| Ok::<_, LoadError>(memory.within(|| mirror.insert(told))?)).await?;
+    moment.rows(table.id, block, |told| Ok::<_, LoadError>(memory.within(|| mirror.insert_all(told))?)).await?;
     Ok(mirror)
 }
 
@@ -106,31 +106,45 @@ pub async fn advance(
     Ok(mirror.compact()?)
 }
 
-/// The tables whose rows are not the certified ones (V1): none when the state root is.
+/// The tables whose rows are not the certified ones (V1): none when the state root is. `told` are
+/// the states that the database has, `computed` those of mirrors.
 ///
 /// A table differs whose state is not the one that the database has for it. When no such table is
 /// to blame, the database itself deviates, and all tables are named.
-///
-/// # Errors
-/// Those of the database.
-pub async fn differing(
-    moment: &Moment<'_>,
-    at: At,
-    certified: &Hash,
-    states: &BTreeMap<String, Hash>,
-) -> Result<BTreeSet<String>, SourceError> {
-    if moment.state_root(at, states).await? == *certified {
-        return Ok(BTreeSet::new());
+pub fn differing(certified: &Hash, told: &States, computed: &States) -> BTreeSet<String> {
+    let root = |computed: &dyn Fn(&str) -> Option<Hash>| {
+        state_root(told.iter().map(|(name, state)| (name.as_str(), computed(name).unwrap_or(*state))))
+    };
+    if root(&|name| computed.get(name).copied()) == *certified {
+        return BTreeSet::new();
     }
-    let mut wrong = BTreeSet::new();
-    for (name, state) in states {
-        let alone = BTreeMap::from([(name.clone(), *state)]);
-        if moment.state_root(at, &alone).await? != *certified {
-            wrong.insert(name.clone());
-        }
+    let names = || computed.keys().cloned();
+    if root(&|_| None) != *certified {
+        return names().collect();
     }
-    Ok(match moment.state_root(at, &BTreeMap::new()).await? == *certified {
-        true => wrong,
-        false => states.keys().cloned().collect(),
-    })
+    names().filter(|alone| root(&|name| computed.get(name).copied().filter(|_| name == alone)) != *certified).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states(of: &[(&str, u8)]) -> States {
+        of.iter().map(|(name, byte)| ((*name).into(), [*byte; 32])).collect()
+    }
+
+    #[test]
+    fn tables_that_differ_are_named() {
+        let told = states(&[("a.t", 1), ("a.u", 2), ("definitions", 3)]);
+        let certified = state_root(told.iter().map(|(name, state)| (name.as_str(), *state)));
+        let named = |certified: &Hash, computed: &[(&str, u8)]| {
+            differing(certified, &told, &states(computed)).into_iter().collect::<Vec<_>>()
+        };
+        assert!(named(&certified, &[("a.t", 1), ("a.u", 2)]).is_empty());
+        assert!(named(&certified, &[]).is_empty());
+        assert_eq!(named(&certified, &[("a.t", 1), ("a.u", 9)]), ["a.u"]);
+        assert_eq!(named(&certified, &[("a.t", 9), ("a.u", 9)]), ["a.t", "a.u"]);
+        // The database deviates by itself.
+        assert_eq!(named(&[7; 32], &[("a.t", 1)]), ["a.t"]);
+    }
 }

@@ -7,6 +7,7 @@
 //! `cells` and `layout` are pure.
 
 mod arrays;
+mod bounds;
 mod cells;
 mod command;
 mod config;
@@ -14,6 +15,7 @@ mod door;
 mod earlier;
 mod engine;
 mod follow;
+mod keys;
 mod layout;
 mod load;
 mod mirror;

@@ -1,15 +1,16 @@
 //! A mirror: the rows of one ledger table as columns, with their running state.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use chainify_codec::{key_hash, table_state, Hash, LaneHasher, Lanes};
-use chainify_snapshot::{Error, Pool, Rows, Slot, Table};
+use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
+use chainify_snapshot::{Error, Pool, Slot, Table};
 
-use crate::cells::{Cells, Refused, ToldRow};
+use crate::bounds::Bounds;
+use crate::cells::{CellBytes, Cells, Refused, Row, ToldRow};
+use crate::keys::Keys;
 use crate::layout::{Cell, Layout};
 use crate::source::ToldTable;
-use crate::views::MirrorStatus;
+use crate::views::{MirrorStatus, TableView};
 
 /// The reason why a mirror does not go on.
 #[derive(Debug)]
@@ -42,17 +43,14 @@ impl std::fmt::Display for Trouble {
     }
 }
 
-/// A part of a key's hash: keys that differ have different ones. A chance hit of 128 bits would
-/// be found, since the state differs then (V1).
-type KeyHash = [u8; 16];
-
 /// A mirrored table. One thread changes it.
 pub struct Mirror {
     name: String,
     schema_hash: Hash,
     layout: Arc<Layout>,
     table: Table,
-    slots: HashMap<KeyHash, Slot>,
+    keys: Keys,
+    bounds: Bounds,
     lanes: Lanes,
     hasher: LaneHasher,
 }
@@ -67,8 +65,9 @@ impl Mirror {
             name: name.into(),
             schema_hash,
             table: Table::new(pool, &layout.kinds())?,
+            keys: Keys::default(),
+            bounds: Bounds::of(&layout),
             layout,
-            slots: HashMap::new(),
             lanes: Lanes::zero(),
             hasher: LaneHasher::new(name),
         })
@@ -81,13 +80,41 @@ impl Mirror {
     pub fn insert(&mut self, told: &[u8]) -> Result<(), Trouble> {
         let told = ToldRow::read(told)?;
         let row = self.layout.take_apart(&told)?;
-        let key = short(&row.key);
-        if self.slots.contains_key(&key) {
+        if self.found(&row.key)?.is_some() {
             return Err(Refused("the database told two rows of one key".into()).into());
         }
-        let slot = self.table.insert(&borrowed(&row.cells))?;
-        self.slots.insert(key, slot);
+        let cells = borrowed(&row.cells);
+        let slot = self.table.insert(&cells)?;
+        if !self.keys.insert(&row.key, slot) {
+            self.table.delete(slot)?;
+            return Err(Refused("a mirror has at most 4,294,967,296 rows".into()).into());
+        }
+        self.bounds.widen(&self.layout, &cells);
         self.hasher.add(&mut self.lanes, told.canonical);
+        Ok(())
+    }
+
+    /// Adds rows that the database told, to a mirror whose keys they do not have. Cost: a third of
+    /// as many [`insert`](Self::insert)s.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert). Beyond the bound of memory none is added; after
+    /// [`Trouble::Told`] some may be.
+    pub fn insert_all(&mut self, told: &[&[u8]]) -> Result<(), Trouble> {
+        let told: Vec<ToldRow<'_>> = told.iter().map(|told| ToldRow::read(told)).collect::<Result<_, _>>()?;
+        let rows: Vec<Row<'_>> = told.iter().map(|told| self.layout.take_apart(told)).collect::<Result<_, _>>()?;
+        let cells: Vec<_> = rows.iter().map(|row| borrowed(&row.cells)).collect();
+        let first = self.table.append(&cells)?;
+        for (at, ((row, cells), told)) in rows.iter().zip(&cells).zip(&told).enumerate() {
+            if self.found(&row.key)?.is_some() {
+                return Err(Refused("the database told two rows of one key".into()).into());
+            }
+            if !self.keys.insert(&row.key, first + at) {
+                return Err(Refused("a mirror has at most 4,294,967,296 rows".into()).into());
+            }
+            self.bounds.widen(&self.layout, cells);
+            self.hasher.add(&mut self.lanes, told.canonical);
+        }
         Ok(())
     }
 
@@ -101,18 +128,18 @@ impl Mirror {
             b'U' => {
                 let told = ToldRow::read(told)?;
                 let row = self.layout.take_apart(&told)?;
-                let slot = self.slot(&row.key)?;
-                let was = self.canonical(slot)?;
-                self.table.replace(slot, &borrowed(&row.cells))?;
+                let (slot, was) = self.there(&row.key)?;
+                let cells = borrowed(&row.cells);
+                self.table.replace(slot, &cells)?;
+                self.bounds.widen(&self.layout, &cells);
                 self.hasher.sub(&mut self.lanes, &was);
                 self.hasher.add(&mut self.lanes, told.canonical);
                 Ok(())
             }
             b'D' => {
-                let slot = self.slot(told)?;
-                let was = self.canonical(slot)?;
+                let (slot, was) = self.there(told)?;
                 self.table.delete(slot)?;
-                self.slots.remove(&short(told));
+                self.keys.remove(told, slot);
                 self.hasher.sub(&mut self.lanes, &was);
                 Ok(())
             }
@@ -120,9 +147,18 @@ impl Mirror {
         }
     }
 
-    fn slot(&self, key: &[u8]) -> Result<Slot, Refused> {
-        let slot = self.slots.get(&short(key)).copied();
-        slot.ok_or_else(|| Refused("the database told a change of a row that is not there".into()))
+    /// The slot of a key and the canonical bytes of the row there.
+    fn there(&self, key: &[u8]) -> Result<(Slot, Vec<u8>), Trouble> {
+        self.found(key)?.ok_or_else(|| Refused("the database told a change of a row that is not there".into()).into())
+    }
+
+    fn found(&self, key: &[u8]) -> Result<Option<(Slot, Vec<u8>)>, Trouble> {
+        let mut row = Ok(None);
+        let slot = self.keys.find(key, |slot| {
+            row = self.canonical(slot).and_then(|row| Ok((self.layout.key_of(&row)? == key).then_some(row)));
+            !matches!(row, Ok(None))
+        });
+        Ok(slot.zip(row?))
     }
 
     /// The canonical bytes of the row in a slot, made of its cells.
@@ -150,18 +186,18 @@ impl Mirror {
     /// [`Trouble::Told`] when a cell is malformed.
     pub fn state_of_cells(&self) -> Result<Hash, Trouble> {
         let mut lanes = Lanes::zero();
-        for slot in self.slots.values() {
-            self.hasher.add(&mut lanes, &self.canonical(*slot)?);
+        for slot in self.keys.slots() {
+            self.hasher.add(&mut lanes, &self.canonical(slot)?);
         }
-        Ok(table_state(&self.name, &self.schema_hash, self.slots.len() as u64, &lanes))
+        Ok(table_state(&self.name, &self.schema_hash, self.keys.len() as u64, &lanes))
     }
 
     /// The rows of now, for queries (V2). Cost: [`Table::snapshot`].
     ///
     /// # Errors
     /// Those of [`Table::snapshot`].
-    pub fn rows(&mut self) -> Result<Rows, Error> {
-        self.table.snapshot()
+    pub fn view(&mut self) -> Result<TableView, Error> {
+        Ok(TableView { rows: self.table.snapshot()?, layout: self.layout.clone(), bounds: self.bounds.clone() })
     }
 
     /// Whether the table still has this name, definition and columns.
@@ -172,11 +208,6 @@ impl Mirror {
     /// Name on the ledger.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The columns.
-    pub fn layout(&self) -> &Arc<Layout> {
-        &self.layout
     }
 
     /// How the mirror is, at a block.
@@ -196,7 +227,7 @@ impl Mirror {
 
     /// Bytes of the index of keys, which is outside of the pool.
     pub fn index_bytes(&self) -> usize {
-        self.slots.capacity() * (size_of::<KeyHash>() + size_of::<Slot>() + 1)
+        self.keys.bytes()
     }
 
     /// Moves long values out of buffers that are half dead.
@@ -214,14 +245,8 @@ impl Mirror {
     }
 }
 
-fn short(key: &[u8]) -> KeyHash {
-    let mut short = KeyHash::default();
-    short.copy_from_slice(&key_hash(key)[..size_of::<KeyHash>()]);
-    short
-}
-
-fn borrowed(cells: &Cells) -> Vec<Option<&[u8]>> {
-    cells.iter().map(|cell| cell.as_deref()).collect()
+fn borrowed<'r>(cells: &'r [Option<CellBytes<'_>>]) -> Vec<Option<&'r [u8]>> {
+    cells.iter().map(|cell| cell.as_ref().map(AsRef::as_ref)).collect()
 }
 
 #[cfg(test)]
@@ -337,13 +362,29 @@ mod tests {
             prop_assert_eq!(mirror.state_of_cells().unwrap(), want);
         }
 
+        /// Rows that come together are as those that come one by one.
+        #[test]
+        fn rows_come_together_or_one_by_one(values in proptest::collection::vec(values(), 0..40)) {
+            let (mut together, mut one_by_one) = (mirror(), mirror());
+            let told: Vec<_> = values.into_iter().zip(0..).map(|(values, id)| told_row(&row(id, values), &[])).collect();
+            told.iter().for_each(|told| one_by_one.insert(told).unwrap());
+            let told: Vec<&[u8]> = told.iter().map(Vec::as_slice).collect();
+            together.insert_all(&told).unwrap();
+            prop_assert_eq!(together.state(), one_by_one.state());
+            prop_assert_eq!(together.state_of_cells().unwrap(), one_by_one.state());
+            if let Some(again) = told.last() {
+                prop_assert!(matches!(together.insert_all(&[again]), Err(Trouble::Told(_))));
+            }
+        }
+
         /// Cells keep every value.
         #[test]
         fn rows_come_back(values in values()) {
             let values = row(5, values);
             let told = told_row(&values, &[]);
             let taken = layout().take_apart(&ToldRow::read(&told).unwrap()).unwrap();
-            let back = layout().put_together(&taken.cells).unwrap();
+            let cells: Cells = taken.cells.iter().map(|cell| cell.as_ref().map(|cell| cell.as_ref().to_vec())).collect();
+            let back = layout().put_together(&cells).unwrap();
             prop_assert_eq!(row_hash("t", &back), row_hash("t", &encoded(&values).unwrap()));
             prop_assert_eq!(taken.key, key(5));
         }

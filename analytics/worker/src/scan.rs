@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::Statistics;
+use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
@@ -19,7 +19,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
-use crate::arrays::batch;
+use crate::arrays::Columns;
 use crate::views::TableView;
 
 /// A mirrored table at a block.
@@ -52,7 +52,7 @@ impl TableProvider for SnapshotTable {
         let projection = projection.cloned().unwrap_or_else(|| (0..schema.fields().len()).collect());
         let groups = self.0.rows.groups();
         let source = GroupSource {
-            schema: Arc::new(schema.project(&projection)?),
+            columns: Arc::new(Columns::new(&self.0, &projection)?),
             table: self.0.clone(),
             projection: projection.into(),
             partitions: session.config().target_partitions().clamp(1, groups.max(1)),
@@ -67,7 +67,7 @@ impl TableProvider for SnapshotTable {
 struct GroupSource {
     table: Arc<TableView>,
     projection: Arc<[usize]>,
-    schema: SchemaRef,
+    columns: Arc<Columns>,
     partitions: usize,
     fetch: Option<usize>,
 }
@@ -87,14 +87,13 @@ impl DataSource for GroupSource {
             if left == 0 {
                 return None;
             }
-            let read = batch(&source.table.rows, &source.table.layout, group, &source.projection, &source.schema);
-            Some(read.map(|batch| {
+            Some(source.columns.batch(group).map(|batch| {
                 let batch = batch.slice(0, batch.num_rows().min(left));
                 left -= batch.num_rows();
                 batch
             }))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(batches))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.columns.schema().clone(), futures::stream::iter(batches))))
     }
 
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,11 +105,18 @@ impl DataSource for GroupSource {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        EquivalenceProperties::new(self.schema.clone())
+        EquivalenceProperties::new(self.columns.schema().clone())
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let mut statistics = Statistics::new_unknown(&self.schema);
+        let mut statistics = Statistics::new_unknown(self.columns.schema());
+        for (of, place) in statistics.column_statistics.iter_mut().zip(&*self.projection) {
+            // Not exact: rows that went may have been the only ones with the least or the greatest.
+            if let Some((least, greatest)) = self.table.bounds.values(&self.table.layout, *place) {
+                let (min_value, max_value) = (Precision::Inexact(least), Precision::Inexact(greatest));
+                *of = ColumnStatistics { min_value, max_value, ..ColumnStatistics::new_unknown() };
+            }
+        }
         statistics.num_rows = match (partition, self.fetch) {
             (None, None) => Precision::Exact(self.table.rows.rows()),
             _ => Precision::Inexact(self.table.rows.rows() / self.partitions),

@@ -38,6 +38,10 @@ use crate::engine::{Failure, Running};
 use crate::session::{Outcome, Session, Worker};
 use crate::views::{MirrorStatus, SnapshotStatus};
 
+/// Bytes of an ordinary row, and of a piece of memory for rows.
+const ROW_BYTES: usize = 64;
+const MEMORY_BYTES: usize = 64 * 1024;
+
 /// How often a running query looks whether its client is still there.
 const HANGUP_POLL: Duration = Duration::from_millis(100);
 
@@ -255,15 +259,16 @@ fn rows(running: Running, stop: std::pin::Pin<Box<impl Future<Output = Failure> 
 fn encode(batch: &RecordBatch) -> Result<VecDeque<DataRow>, Failure> {
     let mut messages = VecDeque::with_capacity(batch.num_rows());
     let mut text = String::new();
+    // Rows share pieces of memory.
+    let mut memory = BytesMut::with_capacity((batch.num_rows() * ROW_BYTES).min(MEMORY_BYTES));
     for row in 0..batch.num_rows() {
-        let mut data = BytesMut::new();
         for column in batch.columns() {
             text.clear();
             let given = write_text(column.as_ref(), row, &mut text)
                 .map_err(|error| Failure::new(error.sqlstate, error.message))?;
-            put(&mut data, given.then_some(&text));
+            put(&mut memory, given.then_some(&text));
         }
-        messages.push_back(DataRow::new(data, batch.num_columns() as i16));
+        messages.push_back(DataRow::new(memory.split(), batch.num_columns() as i16));
     }
     Ok(messages)
 }

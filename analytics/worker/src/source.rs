@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use chainify_codec::{state_root, Hash};
+use chainify_codec::Hash;
 use futures::TryStreamExt;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, Statement, ToStatement, Transaction};
@@ -39,6 +39,10 @@ impl std::fmt::Display for SourceError {
         }
     }
 }
+
+/// Rows that are passed on together, and their bytes when a row more begins the next ones.
+const ROWS_TOGETHER: usize = 512;
+const BYTES_TOGETHER: usize = 1024 * 1024;
 
 /// How long the database's machine may say nothing.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -162,11 +166,7 @@ pub struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// The last block.
-    ///
-    /// # Errors
-    /// Those of the statement.
-    pub async fn last_block(&self) -> Result<Block, SourceError> {
+    async fn last_block(&self) -> Result<Block, SourceError> {
         let found = self.reads.query_opt(&self.prepared.last_block, &[]).await?;
         found.as_ref().map_or(Ok(BEFORE_ALL), block)
     }
@@ -187,8 +187,10 @@ impl Moment<'_> {
     /// # Errors
     /// Those of the statements.
     pub async fn tables(&self) -> Result<Vec<ToldTable>, SourceError> {
+        let (columns, tables) = (&self.prepared.columns, &self.prepared.tables);
+        let (told, named) = futures::try_join!(self.reads.query(columns, &[]), self.reads.query(tables, &[]))?;
         let mut columns: BTreeMap<i32, Vec<ToldColumn>> = BTreeMap::new();
-        for row in self.reads.query(&self.prepared.columns, &[]).await? {
+        for row in told {
             let ordinal: i16 = row.try_get(1)?;
             columns.entry(row.try_get(0)?).or_default().push(ToldColumn {
                 ordinal: u16::try_from(ordinal).or(Err(SourceError::Malformed("an ordinal")))?,
@@ -199,7 +201,7 @@ impl Moment<'_> {
             });
         }
         let mut tables = Vec::new();
-        for row in self.reads.query(&self.prepared.tables, &[]).await? {
+        for row in named {
             let id = row.try_get(0)?;
             let columns = columns.remove(&id).unwrap_or_default();
             tables.push(ToldTable { id, name: row.try_get(1)?, schema_hash: hash(&row, 2)?, columns });
@@ -207,16 +209,12 @@ impl Moment<'_> {
         Ok(tables)
     }
 
-    /// The pinned snapshots: names and blocks.
-    ///
-    /// # Errors
-    /// Those of the statement.
-    pub async fn pins(&self) -> Result<BTreeMap<String, i64>, SourceError> {
+    async fn pins(&self) -> Result<BTreeMap<String, i64>, SourceError> {
         let rows = self.reads.query(&self.prepared.pins, &[]).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Calls `each` with every row of a table at a block, as the database tells rows.
+    /// Calls `each` with all rows of a table at a block, as the database tells rows, some at a time.
     ///
     /// # Errors
     /// Those of the statement, and of `each`.
@@ -224,10 +222,27 @@ impl Moment<'_> {
         &self,
         table: i32,
         block: i64,
-        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+        mut each: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         let sql = "SELECT r FROM chainify.mirror_rows($1, $2) r";
-        self.stream(sql, &[&table, &block], |row| each(told(row, 0)?)).await
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut pass = |rows: &mut Vec<Row>| {
+            let told: Vec<&[u8]> = rows.iter().map(|row| told(row, 0)).collect::<Result<_, _>>()?;
+            each(&told)?;
+            rows.clear();
+            Ok::<_, E>(())
+        };
+        self.stream(sql, &[&table, &block], |row| {
+            bytes += told(&row, 0)?.len();
+            rows.push(row);
+            if rows.len() < ROWS_TOGETHER && bytes < BYTES_TOGETHER {
+                return Ok(());
+            }
+            bytes = 0;
+            pass(&mut rows)
+        })
+        .await?;
+        pass(&mut rows)
     }
 
     /// Calls `each` with the changes of a table after a block up to another, in their order.
@@ -242,7 +257,7 @@ impl Moment<'_> {
     ) -> Result<(), E> {
         self.stream(&self.prepared.changes, &[&table, &after, &up_to], |row| {
             let op: i8 = row.try_get(0).map_err(SourceError::from)?;
-            each(op as u8, told(row, 1)?)
+            each(op as u8, told(&row, 1)?)
         })
         .await
     }
@@ -251,56 +266,67 @@ impl Moment<'_> {
         &self,
         sql: &(impl ToStatement + ?Sized + Sync),
         parameters: &[&(dyn ToSql + Sync)],
-        mut each: impl FnMut(&Row) -> Result<(), E>,
+        mut each: impl FnMut(Row) -> Result<(), E>,
     ) -> Result<(), E> {
         let rows = self.reads.query_raw(sql, parameters.iter().copied()).await.map_err(SourceError::from)?;
         let mut rows = pin!(rows);
         while let Some(row) = rows.try_next().await.map_err(SourceError::from)? {
-            each(&row)?;
+            each(row)?;
         }
         Ok(())
     }
 
-    /// The states that the database has for its tables, by name.
-    ///
-    /// # Errors
-    /// Those of the statement.
-    pub async fn states(&self) -> Result<BTreeMap<String, Hash>, SourceError> {
-        let rows = self.reads.query(&self.prepared.parts, &[]).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, hash(row, 1)?))).collect()
+    /// The states of the last block, by name.
+    async fn states(&self) -> Result<States, SourceError> {
+        states(&self.reads.query(&self.prepared.parts, &[]).await?)
     }
 
-    /// The state root after a block, where tables of the worker have the states that it computed.
+    /// The states of an earlier block, by name.
     ///
     /// # Errors
     /// Those of the statement: 55000 for a block of which the database cannot tell the states.
-    pub async fn state_root(&self, at: At, computed: &BTreeMap<String, Hash>) -> Result<Hash, SourceError> {
-        let rows = match at {
-            At::Last => self.reads.query(&self.prepared.parts, &[]).await?,
-            At::Block(number) => {
-                self.reads.query("SELECT name, state FROM chainify.state_parts_at($1)", &[&number]).await?
+    pub async fn states_at(&self, block: i64) -> Result<States, SourceError> {
+        let sql = "SELECT name, state FROM chainify.state_parts_at($1)";
+        states(&self.reads.query(sql, &[&block]).await?)
+    }
+
+    /// Everything that a step begins with, by one way to the database and back. `at` is the block
+    /// that mirrors have.
+    ///
+    /// # Errors
+    /// Those of the statements.
+    pub async fn look(&self, at: Option<i64>) -> Result<Seen, SourceError> {
+        let at = async {
+            match at {
+                Some(number) => self.block(number).await,
+                None => Ok(None),
             }
         };
-        let mut states = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let name: &str = row.try_get(0)?;
-            let state = match computed.get(name) {
-                Some(state) => *state,
-                None => hash(row, 1)?,
-            };
-            states.push((name, state));
-        }
-        Ok(state_root(states))
+        let (last, at, tables, states, pins) =
+            futures::try_join!(self.last_block(), at, self.tables(), self.states(), self.pins())?;
+        Ok(Seen { last, at, tables, states, pins })
     }
 }
 
-/// A moment of the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// After the last block that the database has.
-    Last,
-    /// After this block.
-    Block(i64),
+/// The states that a state root is over, by the names of tables and of the definitions.
+pub type States = BTreeMap<String, Hash>;
+
+/// The ledger at a moment.
+pub struct Seen {
+    /// The last block.
+    pub last: Block,
+    /// The block that mirrors have, if it is there.
+    pub at: Option<Block>,
+    /// The tables to be mirrored.
+    pub tables: Vec<ToldTable>,
+    /// The states after the last block.
+    pub states: States,
+    /// The pinned snapshots: names and blocks.
+    pub pins: BTreeMap<String, i64>,
+}
+
+fn states(rows: &[Row]) -> Result<States, SourceError> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, hash(row, 1)?))).collect()
 }
 
 fn block(row: &Row) -> Result<Block, SourceError> {

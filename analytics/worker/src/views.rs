@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use chainify_snapshot::Rows;
 use tokio::sync::{watch, Notify};
 
+use crate::bounds::Bounds;
 use crate::layout::Layout;
 
 /// The rows of a table at a block.
@@ -17,6 +18,8 @@ pub struct TableView {
     pub rows: Rows,
     /// The columns.
     pub layout: Arc<Layout>,
+    /// Between which numbers their values lie.
+    pub bounds: Bounds,
 }
 
 /// The rows of mirrored tables at one block, by the number of a table's version.

@@ -64,6 +64,65 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value, DecodeError> {
     Ok(value)
 }
 
+/// A column of an encoded row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its number on the ledger.
+    pub ordinal: u16,
+    /// The type of its value.
+    pub tag: Tag,
+    /// Ordinal and value, as they stand in the row.
+    pub encoded: &'a [u8],
+    /// The value's payload, which nothing has checked.
+    pub payload: &'a [u8],
+}
+
+/// The columns of a row, which are not decoded: ordinals, tags and lengths are checked, payloads are
+/// not. The first error is the last item. Cost: a few nanoseconds for each column.
+///
+/// # Errors
+/// Bytes without a count.
+pub fn row_fields(bytes: &[u8]) -> Result<Fields<'_>, DecodeError> {
+    let mut reader = Reader { bytes, at: 0 };
+    Ok(Fields { left: reader.u16()?, last: 0, reader, ended: false })
+}
+
+/// The iterator of [`row_fields`].
+pub struct Fields<'a> {
+    reader: Reader<'a>,
+    left: u16,
+    last: u16,
+    ended: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn field(&mut self) -> Result<Field<'a>> {
+        let (bytes, start) = (self.reader.bytes, self.reader.at);
+        let ordinal = self.reader.u16()?;
+        self.reader.check(ordinal > self.last, "ordinals do not ascend within their bounds")?;
+        let tag = self.reader.tag()?;
+        let payload = self.reader.prefixed()?;
+        (self.left, self.last) = (self.left - 1, ordinal);
+        Ok(Field { ordinal, tag, encoded: &bytes[start..self.reader.at], payload: &bytes[payload.at..self.reader.at] })
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = match self.left {
+            0 => self.reader.end().err().map(Err),
+            _ => Some(self.field()),
+        };
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
 impl Value {
     /// The tag it is encoded with.
     pub fn tag(&self) -> Tag {
@@ -201,6 +260,10 @@ impl<'a> Reader<'a> {
         self.fixed().map(|[byte]| byte)
     }
 
+    fn tag(&mut self) -> Result<Tag> {
+        Tag::from_byte(self.u8()?).ok_or_else(|| self.error("unknown tag"))
+    }
+
     fn u16(&mut self) -> Result<u16> {
         self.fixed().map(u16::from_be_bytes)
     }
@@ -263,7 +326,7 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, depth: usize) -> Result<Value> {
         self.check(depth < VALUE_DEPTH_MAX, "nested too deep")?;
-        let tag = Tag::from_byte(self.u8()?).ok_or_else(|| self.error("unknown tag"))?;
+        let tag = self.tag()?;
         let mut payload = self.prefixed()?;
         let value = payload.payload(tag, depth)?;
         payload.end()?;
@@ -325,7 +388,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, depth: usize) -> Result<Value> {
-        let element = Tag::from_byte(self.u8()?).ok_or_else(|| self.error("unknown tag"))?;
+        let element = self.tag()?;
         let dimensions = (0..self.u8()?).map(|_| Ok((self.u32()?, self.i32()?))).collect::<Result<Vec<_>>>()?;
         let count = element_count(dimensions.iter().map(|d| d.0));
         let count = count.ok_or_else(|| self.error("array with impossible dimensions"))?;

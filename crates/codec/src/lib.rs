@@ -23,7 +23,7 @@ mod text;
 mod uuid;
 pub mod value;
 
-pub use decode::{decode_row, decode_value, RangeValue, Value, VALUE_DEPTH_MAX};
+pub use decode::{decode_row, decode_value, row_fields, Field, Fields, RangeValue, Value, VALUE_DEPTH_MAX};
 pub use effects::{
     deploy_effects, effects_root, leaf, merged_root, sort_changes, transaction_effects, Change, Effects, KeyedLeaf, Op,
 };

@@ -7,7 +7,9 @@ mod support;
 #[path = "support/values.rs"]
 mod values;
 
-use chainify_codec::{decode_row, decode_value, row_hash, value, Tag, Value, ValueError, VALUE_DEPTH_MAX};
+use chainify_codec::{
+    decode_row, decode_value, row_fields, row_hash, value, DecodeError, Field, Tag, Value, ValueError, VALUE_DEPTH_MAX,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use support::check;
@@ -65,6 +67,47 @@ fn any_bytes_are_refused_or_a_row() {
         }
         Ok(())
     });
+}
+
+fn fields(bytes: &[u8]) -> Result<Vec<Field<'_>>, DecodeError> {
+    row_fields(bytes)?.collect()
+}
+
+/// The columns of a row stand one behind the other, and each decodes by itself.
+#[test]
+fn fields_are_the_columns_of_a_row() {
+    check(1_000, values::row(), |columns| {
+        let bytes = encoded(&columns);
+        let fields = fields(&bytes).unwrap();
+        prop_assert_eq!([&bytes[..2], &fields.iter().map(|field| field.encoded).collect::<Vec<_>>().concat()].concat(), &bytes[..]);
+        let decoded: Vec<_> = fields
+            .iter()
+            .map(|field| {
+                assert!(field.encoded.ends_with(field.payload));
+                (field.ordinal, decode_value(&field.encoded[2..]).unwrap())
+            })
+            .collect();
+        prop_assert_eq!(shown(&decoded), shown(&columns));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_has_no_fields_is_no_row() {
+    let bytes = vec(prop_oneof![Just(0u8), 0u8..20, any::<u8>()], 0..60);
+    check(4_000, bytes, |bytes| {
+        let decoded = decode_row(&bytes);
+        prop_assert!(decoded.is_err() || fields(&bytes).is_ok());
+        Ok(())
+    });
+    let mut row = encoded(&[(1, Value::Bool(true)), (2, Value::Int(3))]);
+    assert!(fields(&row).is_ok());
+    row.push(0);
+    assert_eq!(fields(&row).unwrap_err().what, "more bytes than announced");
+    row.truncate(row.len() - 2);
+    assert_eq!(fields(&row).unwrap_err().what, "fewer bytes than announced");
+    row[1] = 1;
+    assert_eq!(fields(&row).unwrap_err().what, "more bytes than announced");
 }
 
 /// A row of one value whose frame is right and whose payload is anything.

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(of(20, "-2"), (-2_i64).to_be_bytes());
         assert_eq!(of(701, "-Infinity"), f64::NEG_INFINITY.to_be_bytes());
         assert_eq!(of(1082, "2000-01-01"), [0, 0, 0, 0]);
-        assert_eq!(of(1082, "4713-11-24 BC"), (-2_451_545_i32 + 0).to_be_bytes());
+        assert_eq!(of(1082, "4714-11-24 BC"), (-2_451_545_i32 + 0).to_be_bytes());
         assert_eq!(of(1082, "2026-02-28"), 9_555_i32.to_be_bytes());
         assert_eq!(of(1083, "24:00:00"), DAY_MICROS.to_be_bytes());
         assert_eq!(of(1114, "1999-12-31 23:59:59.5"), (-500_000_i64).to_be_bytes());

@@ -117,6 +117,34 @@ fn a_refused_change_of_a_table_changes_no_row() {
     });
 }
 
+fn borrowed(rows: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<&[u8]>>> {
+    rows.iter().map(|row| row.iter().map(Option::as_deref).collect()).collect()
+}
+
+#[test]
+fn a_refused_append_adds_no_row() {
+    each(4 * MIB, |pool, make| {
+        let mut table = Table::with(make(pool.clone()), pool, &[Kind::Bytes8, Kind::Variable, Kind::Variable]).unwrap();
+        let (short, long) = (vec![b'x'; 100], vec![b'y'; 5 * MIB]);
+        let row = |n: u64, last| vec![Some(Vec::from(n.to_le_bytes())), Some(short.clone()), last];
+        let rows: Vec<Vec<Option<Vec<u8>>>> = (0..100).map(|n| row(n, None)).collect();
+        assert_eq!(table.append(&borrowed(&rows)).unwrap(), 0);
+        let filled = table.dead_bytes(1).unwrap().1;
+        // The last value of the last column does not fit.
+        let mut refused = rows.clone();
+        refused.push(row(100, Some(long.clone())));
+        assert!(matches!(table.append(&borrowed(&refused)), Err(Error::Full { .. })));
+        assert_eq!((table.rows(), table.slots()), (100, 100));
+        assert_eq!(table.dead_bytes(1).unwrap().0, table.dead_bytes(1).unwrap().1 - filled, "values that went are dead");
+        assert_eq!(table.append(&borrowed(&rows)).unwrap(), 100);
+        for n in 0..200 {
+            assert_eq!(table.value(n, 0).unwrap().unwrap(), (n as u64 % 100).to_le_bytes());
+            assert_eq!(table.value(n, 1).unwrap().unwrap(), short);
+            assert_eq!(table.value(n, 2).unwrap(), None);
+        }
+    });
+}
+
 #[test]
 fn spare_memory_is_used_again_and_makes_room_for_other_sizes() {
     let pool = Pool::new(MIB);

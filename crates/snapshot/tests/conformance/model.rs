@@ -15,6 +15,8 @@ type Row = Vec<Option<Vec<u8>>>;
 #[derive(Debug, Clone)]
 enum Step {
     Insert(Row),
+    /// So many copies of a row, over the end of a group at times.
+    Append(usize, Row),
     Replace(usize, Row),
     Update(usize, usize, Row),
     Delete(usize),
@@ -33,6 +35,11 @@ fn row() -> impl Strategy<Value = Row> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => row().prop_map(Step::Insert),
+        2 => (prop_oneof![19 => 0..5usize, 1 => 8_190..8_195usize], row()).prop_map(|(count, row)| {
+            // Many long texts would take all memory.
+            let text = row[2].as_ref().map(|text| text[..text.len().min(20)].to_vec());
+            Step::Append(count, vec![row[0].clone(), row[1].clone(), text])
+        }),
         3 => (any::<usize>(), row()).prop_map(|(slot, row)| Step::Replace(slot, row)),
         3 => (any::<usize>(), 0..3usize, row()).prop_map(|(slot, column, row)| Step::Update(slot, column, row)),
         3 => any::<usize>().prop_map(Step::Delete),
@@ -85,6 +92,10 @@ fn run(make: Make, steps: &[Step]) -> Result<(), TestCaseError> {
     for step in steps {
         match step {
             Step::Insert(row) => prop_assert_eq!(table.insert(&borrowed(row)).unwrap(), model.insert(row.clone())),
+            Step::Append(count, row) => {
+                prop_assert_eq!(table.append(&vec![borrowed(row); *count]).unwrap(), model.slots.len());
+                model.slots.extend(std::iter::repeat_n(Some(row.clone()), *count));
+            }
             Step::Replace(at, row) => {
                 let Some(slot) = model.pick(*at) else { continue };
                 table.replace(slot, &borrowed(row)).unwrap();
