@@ -282,7 +282,7 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: what CI runs: check and test-rust beside the builds and test-go; the rest of the SQL tests and those of pages, deployment and MariaDB beside test-analytics; then test-bench and e2e
+## test: all that CI runs: check and test-rust beside the builds and test-go; the rest of the SQL tests and those of pages, deployment and MariaDB beside test-analytics; then test-bench and e2e
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
 test: export CARGO_PROFILE_RELEASE_LTO = off

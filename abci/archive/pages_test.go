@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// allocatedMost is more than reading a small file takes, and less than what the files below ask for.
+// allocatedMost is more than reading a small file takes, and less than the files below ask for.
 const allocatedMost = 16 << 20
 
 // A file that names more bytes than it has is refused before anybody makes room for them.

@@ -194,7 +194,7 @@ func (n *Node) KillNode() {
 // NodeRunning says whether the node's process runs.
 func (n *Node) NodeRunning() bool { return n.node.Running() }
 
-// NodeExit returns the exit code of the node's process, once it ended by itself or by a signal (-1).
+// NodeExit returns the exit code of the node's process, once it ended: -1 by a signal.
 func (n *Node) NodeExit() (code int, ended bool) {
 	if n.node == nil || n.node.Running() {
 		return 0, false
