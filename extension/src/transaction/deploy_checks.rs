@@ -47,12 +47,11 @@ fn refuse_not_null(of: Address, name: &str) -> Result<(), PgError> {
     let mut found = false;
     query(&sql, &[cell(of.object), cell(name)], |_| found = true);
     match found {
-        true => Err(PgError::new(
-            b"42704",
-            format!("constraint \"{name}\" does not exist"),
-        )
-        .detail("NOT NULL has a name in some majors of PostgreSQL alone.")
-        .hint("Use ALTER ... SET NOT NULL and DROP NOT NULL.")),
+        true => Err(
+            PgError::new(b"42704", format!("constraint \"{name}\" does not exist"))
+                .detail("NOT NULL has a name in some majors of PostgreSQL alone.")
+                .hint("Use ALTER ... SET NOT NULL and DROP NOT NULL."),
+        ),
         false => Ok(()),
     }
 }
