@@ -5,10 +5,10 @@ GRANT CREATE ON SCHEMA public TO admin;
 SELECT ok, message FROM test.deploy('CREATE TABLE item (id int PRIMARY KEY, n int CONSTRAINT positive CHECK (n > 0)); GRANT SELECT, INSERT, UPDATE, DELETE ON item TO alice');
 SELECT ok, message FROM test.run('INSERT INTO item VALUES (1, 10), (2, 20)');
 -- Made here alone, where the server knows it.
-DO $$ BEGIN CREATE TABLE computed (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id + 1) VIRTUAL); EXCEPTION WHEN syntax_error THEN END $$;
-DO $$ BEGIN CREATE TABLE unchecked (id int PRIMARY KEY, n int CHECK (n > 0) NOT ENFORCED); EXCEPTION WHEN OTHERS THEN END $$;
-DO $$ BEGIN CREATE TABLE timed (id int4range PRIMARY KEY, during int4range, UNIQUE (id, during WITHOUT OVERLAPS)); EXCEPTION WHEN OTHERS THEN END $$;
-DO $$ BEGIN CREATE TABLE half (id int PRIMARY KEY, n int); ALTER TABLE half ADD CONSTRAINT known NOT NULL n NOT VALID; EXCEPTION WHEN syntax_error THEN END $$;
+DO $$ BEGIN EXECUTE $x$CREATE TABLE computed (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id + 1) VIRTUAL)$x$; EXCEPTION WHEN OTHERS THEN END $$;
+DO $$ BEGIN EXECUTE $x$CREATE TABLE unchecked (id int PRIMARY KEY, n int CHECK (n > 0) NOT ENFORCED)$x$; EXCEPTION WHEN OTHERS THEN END $$;
+DO $$ BEGIN EXECUTE $x$CREATE TABLE timed (id int4range PRIMARY KEY, during int4range, UNIQUE (id, during WITHOUT OVERLAPS))$x$; EXCEPTION WHEN OTHERS THEN END $$;
+DO $$ BEGIN EXECUTE $x$CREATE TABLE half (id int PRIMARY KEY, n int); ALTER TABLE half ADD CONSTRAINT known NOT NULL n NOT VALID$x$; EXCEPTION WHEN OTHERS THEN END $$;
 CREATE FUNCTION test.later() RETURNS TABLE (command text, ok boolean, sqlstate text, message text) LANGUAGE sql AS $$
     SELECT c.command, b.ok, b.sqlstate, b.message FROM unnest(ARRAY[
         'CREATE TABLE t (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id + 1) VIRTUAL)',
