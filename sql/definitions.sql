@@ -120,3 +120,10 @@ SELECT ok, message FROM test.deploy('CREATE FUNCTION public.limit_of_ids() RETUR
 SELECT ok, message FROM test.deploy('CREATE FUNCTION public.few_ids(n int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $f$ BEGIN RETURN n < limit_of_ids(); END $f$');
 SELECT ok, message FROM test.deploy('ALTER TABLE account ADD CONSTRAINT few CHECK (public.few_ids(id))');
 SELECT * FROM test.put_back('ALTER TABLE account DROP CONSTRAINT few');
+
+-- NOT NULL is a constraint with a name in later majors than 15 alone: no statement may use the name.
+SELECT ok, message FROM test.deploy('CREATE DOMAIN dep.kept AS int NOT NULL');
+SELECT d.c, b.sqlstate FROM unnest(ARRAY['ALTER TABLE account DROP CONSTRAINT account_branch_not_null', 'ALTER TABLE account VALIDATE CONSTRAINT account_branch_not_null',
+    'ALTER TABLE account RENAME CONSTRAINT account_branch_not_null TO named', $$COMMENT ON CONSTRAINT account_branch_not_null ON account IS 'x'$$,
+    'ALTER DOMAIN dep.kept DROP CONSTRAINT kept_not_null', 'ALTER DOMAIN dep.kept RENAME CONSTRAINT kept_not_null TO named']) d (c), test.deploy(d.c) b;
+SELECT test.all_well();

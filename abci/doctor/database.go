@@ -22,10 +22,12 @@ import (
 
 const (
 	databaseLimit = 10 * time.Second
-	majorVersion  = 15
 	clockApart    = time.Second
 	preparedAge   = time.Minute
 )
+
+// majors are those of PostgreSQL that the tests run with. Releases are made for the first.
+var majors = []int{15, 17}
 
 // facts is what was read of the database, before any function of the extension was called.
 type facts struct {
@@ -170,8 +172,8 @@ type rule struct {
 
 // judge applies the rules; version is the node's.
 func judge(f facts, socket, version string) []Finding {
-	if f.Version/10000 != majorVersion {
-		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15.")}
+	if !slices.Contains(majors, f.Version/10000) {
+		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15, or 17 with the extension built for it.")}
 	}
 	findings := []Finding{fine("PostgreSQL", "%d.%d", f.Version/10000, f.Version%10000)}
 	for _, r := range rules(f, socket, version) {

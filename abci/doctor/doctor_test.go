@@ -259,6 +259,11 @@ func TestFactsAreJudged(t *testing.T) {
 		Version: 150020, WalLevel: "replica", Fsync: true, FullPageWrites: true, Encoding: "UTF8", Preloaded: true, NodeSocket: "/s", Guard: true,
 		ScrubRate: 1, ExecutorWorkers: 1, WorkerProcesses: 8, Member: true, Extension: version, Available: version,
 	}
+	upgraded := well
+	upgraded.Version = 170004
+	if f := judge(upgraded, "/s", version)[0]; f.Level != Fine {
+		t.Errorf("PostgreSQL 17: %+v", f)
+	}
 	for check, breaks := range map[string]func(*facts){
 		"": func(*facts) {}, "PostgreSQL": func(f *facts) { f.Version = 160001 }, "primary": func(f *facts) { f.Recovering = true },
 		"encoding": func(f *facts) { f.Encoding = "LATIN1" }, "extension files": func(f *facts) { f.Available, f.Extension = "", "" },

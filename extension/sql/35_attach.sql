@@ -220,6 +220,14 @@ BEGIN
     IF found IS NOT NULL THEN
         RETURN found;
     END IF;
+    -- Of majors after 15, whose pg_constraint has more columns.
+    SELECT format('Constraint "%s" is %s.', k.conname, CASE WHEN k.contype = 'n' THEN 'not valid' WHEN o.r ->> 'conenforced' = 'false' THEN 'not enforced' ELSE 'of periods' END)
+    INTO found FROM pg_constraint k, to_jsonb(k) o (r)
+    WHERE (k.conrelid IN (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl) OR k.confrelid = tbl)
+      AND (k.contype = 'n' AND NOT k.convalidated OR o.r ->> 'conenforced' = 'false' OR o.r ->> 'conperiod' = 'true') ORDER BY k.conname LIMIT 1;
+    IF found IS NOT NULL THEN
+        RETURN found;
+    END IF;
     found := chainify_ledger.crossing_actions(tbl);
     IF found IS NOT NULL THEN
         RETURN found;
@@ -236,10 +244,11 @@ BEGIN
     SELECT CASE
             WHEN chainify_ledger.is_local_type(a.atttypid)
                 THEN format('Column "%s" has type %s, whose values mean something else in another database.', a.attname, format_type(a.atttypid, NULL))
+            WHEN a.attgenerated NOT IN ('', 's') THEN format('Column "%s" is virtual.', a.attname)
             ELSE format('Column "%s" has a name of the history''s own columns.', a.attname) END
     INTO found FROM pg_attribute a
     WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped
-      AND (chainify_ledger.is_local_type(a.atttypid) OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash')
+      AND (chainify_ledger.is_local_type(a.atttypid) OR a.attgenerated NOT IN ('', 's') OR a.attname IN ('_block', '_tx', '_serial', '_op', '_hash')
            OR a.attname LIKE '\_dropped\_%')
     ORDER BY a.attnum LIMIT 1;
     RETURN found;

@@ -106,7 +106,7 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     for target in &targets {
         check_under_ledger(*target)?;
     }
-    deploy_checks::before(role, definition)?;
+    deploy_checks::before(role, definition, &targets)?;
     let columns = deploy_checks::columns_of(&targets);
     let relations: Vec<Oid> = of_class(&targets, catalog::RELATIONS).collect();
     let sequences = definition.changes_sequences();

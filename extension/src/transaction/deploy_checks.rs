@@ -21,9 +21,39 @@ use crate::pg::describe::function_facts::facts;
 use crate::pg::describe::query_level::Level;
 use crate::rules::determinism::{refuse, Finding};
 
-/// Before the statement runs: the conversions of its ALTER COLUMN TYPE. Errors: CH006.
-pub fn before(role: Role, definition: &Definition) -> Result<(), PgError> {
+/// Before the statement runs: the conversions of its ALTER COLUMN TYPE, and names of constraints
+/// that are there in some majors alone. Errors: CH006, 42704.
+pub fn before(role: Role, definition: &Definition, targets: &[Address]) -> Result<(), PgError> {
+    for name in definition.constraints() {
+        for target in targets {
+            refuse_not_null(*target, &name)?;
+        }
+    }
     refuse_levels(&role.run(|| definition.conversions())?, false)
+}
+
+/// NOT NULL is a constraint with a name in later majors than 15: of domains since 17, of tables
+/// since 18. Where it is none, no constraint has the name.
+fn refuse_not_null(of: Address, name: &str) -> Result<(), PgError> {
+    let column = match of.class {
+        catalog::RELATIONS => "conrelid",
+        catalog::TYPES => "contypid",
+        _ => return Ok(()),
+    };
+    let sql = format!(
+        "SELECT FROM pg_catalog.pg_constraint
+         WHERE {column} = $1 AND conname = $2::text::name AND contype = 'n'"
+    );
+    let mut found = false;
+    query(&sql, &[cell(of.object), cell(name)], |_| found = true);
+    match found {
+        true => Err(
+            PgError::new(b"42704", format!("constraint \"{name}\" does not exist"))
+                .detail("NOT NULL has a name in some majors of PostgreSQL alone.")
+                .hint("Use ALTER ... SET NOT NULL and DROP NOT NULL."),
+        ),
+        false => Ok(()),
+    }
 }
 
 /// The highest column number of a table, before a statement adds more.

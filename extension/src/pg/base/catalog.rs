@@ -115,7 +115,7 @@ pub fn display_name(relation: pg_sys::Oid) -> String {
 /// table.
 const OWNED: &[(u32, u32, i16)] = &[
     (2620, 2702, 2), // pg_trigger
-    (2606, 2667, 8), // pg_constraint
+    (2606, 2667, CONRELID),
     (2618, 2692, 3), // pg_rewrite
     (3256, 3257, 3), // pg_policy
     (2604, 2657, 2), // pg_attrdef
@@ -128,7 +128,9 @@ const PG_CONSTRAINT: (u32, u32) = (2606, 2667);
 const TYPBASETYPE: i16 = 26;
 const PG_PROC_OID_INDEX: u32 = 2690;
 const PRONAMESPACE: i16 = 3;
-const CONTYPID: i16 = 9;
+/// Of pg_constraint, after its first four columns and the flags.
+const CONRELID: i16 = 5 + major::CONSTRAINT_FLAGS as i16;
+const CONTYPID: i16 = CONRELID + 1;
 /// pg_class.
 pub const RELATIONS: pg_sys::Oid = pg_sys::Oid::from_u32(1259);
 /// pg_proc.

@@ -364,17 +364,15 @@ pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'st
 }
 
 /// Whether a column is given a STORAGE where it is made.
-#[cfg(feature = "pg15")]
-#[inline]
-pub(in crate::pg) fn sets_storage(_: &pg_sys::ColumnDef) -> bool {
-    false
+pub(in crate::pg) fn sets_storage(_column: &pg_sys::ColumnDef) -> bool {
+    #[cfg(feature = "pg15")]
+    return false;
+    #[cfg(not(feature = "pg15"))]
+    return !_column.storage_name.is_null();
 }
 
-/// Whether a column is given a STORAGE where it is made.
-#[cfg(not(feature = "pg15"))]
-pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
-    !column.storage_name.is_null()
-}
+/// Columns of `pg_constraint` between the kind and the table. 18 has one more.
+pub(in crate::pg) const CONSTRAINT_FLAGS: usize = 3 + cfg!(feature = "pg18") as usize;
 
 /// A clause of a constraint, as parsed, that 15 does not have.
 #[cfg(not(feature = "pg18"))]

@@ -327,6 +327,43 @@ impl<'s> Definition<'s> {
         self.kind == Kind::AlterSequence || self.clauses.contains(&Clause::Alteration(IDENTITY))
     }
 
+    /// Names of the constraints that it changes, drops or comments on.
+    pub fn constraints(&self) -> Vec<String> {
+        use pg_sys::AlterTableType::{AT_DropConstraint, AT_ValidateConstraint};
+        use pg_sys::ObjectType::{OBJECT_DOMCONSTRAINT, OBJECT_TABCONSTRAINT};
+        // SAFETY: the tags say which structures follow; names are C strings. That of a comment is
+        // the last of a list of strings.
+        unsafe {
+            match self.statement.as_ref().type_ {
+                T_AlterTableStmt => nodes(self.at::<pg_sys::AlterTableStmt>().cmds)
+                    .map(|command| command.cast::<pg_sys::AlterTableCmd>().as_ref())
+                    .filter(|c| [AT_DropConstraint, AT_ValidateConstraint].contains(&c.subtype))
+                    .filter_map(|command| text(command.name))
+                    .collect(),
+                T_AlterDomainStmt => text(self.at::<pg_sys::AlterDomainStmt>().name)
+                    .into_iter()
+                    .collect(),
+                T_RenameStmt => {
+                    let s = self.at::<pg_sys::RenameStmt>();
+                    let kinds = [OBJECT_TABCONSTRAINT, OBJECT_DOMCONSTRAINT];
+                    text(s.subname)
+                        .filter(|_| kinds.contains(&s.renameType))
+                        .into_iter()
+                        .collect()
+                }
+                T_CommentStmt => {
+                    let s = self.at::<pg_sys::CommentStmt>();
+                    let of_table = s.objtype == OBJECT_TABCONSTRAINT;
+                    let name = nodes(s.object.cast()).filter(|_| of_table).last();
+                    name.and_then(|name| text((*name.as_ptr().cast::<pg_sys::String>()).sval))
+                        .into_iter()
+                        .collect()
+                }
+                _ => Vec::new(),
+            }
+        }
+    }
+
     unsafe fn create_index(&mut self) -> Kind {
         // SAFETY: the caller has seen the tag.
         let s = unsafe { self.at::<pg_sys::IndexStmt>() };
