@@ -71,7 +71,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
 	f.IntVar(&o.fire, "fire", fabric.Rate, "fabric: transactions a second that each of the four clients fires")
-	f.StringVar(&o.only, "only", "", "network, plain and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network")
+	f.StringVar(&o.only, "only", "", "network, plain and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network. analytics: of bootstrap, anker, tpch, latest and load those named")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	f.BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	if err := f.Parse(args); err != nil {

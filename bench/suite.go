@@ -256,9 +256,14 @@ func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.
 		python = ""
 	}
 	r.Command += fmt.Sprintf(" -scale %g", o.scale)
+	var only []string
+	if o.only != "" {
+		only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
 	return analytics.Run(ctx, analytics.Config{
 		Dir: o.dir, PG: o.pg, Out: o.out, Worker: worker, TPCH: tpch, Python: python, DuckDB: script,
-		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Progress: progress,
+		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Only: only, Progress: progress,
 	}, r)
 }
 

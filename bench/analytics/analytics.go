@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,9 +29,10 @@ type Config struct {
 	DuckDB       string // bench/analytics/in_memory.py
 	Seed         uint64
 	Repeat       int
-	Seconds      int     // of each measurement under load
-	Scale        float64 // of TPC-H and TPC-C; 1 is the specification's size
-	Short        bool    // targets are left out
+	Seconds      int      // of each measurement under load
+	Scale        float64  // of TPC-H and TPC-C; 1 is the specification's size
+	Short        bool     // targets are left out
+	Only         []string // of the parts; none: all of them
 	Progress     io.Writer
 }
 
@@ -122,8 +124,20 @@ func (b *bench) parts(ctx context.Context, schemas []workload.Schema) error {
 	if err := b.mirror(ctx, schemas); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{b.bootstrap, b.anker, b.tpch, b.fresh, b.load} {
-		if err := part(ctx); err != nil {
+	parts := []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"bootstrap", b.bootstrap}, {"anker", b.anker}, {"tpch", b.tpch}, {"latest", b.fresh}, {"load", b.load}}
+	for _, part := range parts {
+		if len(b.Only) > 0 && !slices.Contains(b.Only, part.name) {
+			continue
+		}
+		if part.name != "bootstrap" && b.worker == nil { // the first part would have started it
+			if err := errors.Join(b.start(), b.serving(ctx)); err != nil {
+				return err
+			}
+		}
+		if err := part.measure(ctx); err != nil {
 			return err
 		}
 	}
