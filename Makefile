@@ -34,6 +34,12 @@ build-extension: setup
 build-node: setup
 	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
 
+## build-cometbft: CometBFT's own program, unchanged, of the version that the node has in it (build/cometbft), for `chainify app`
+COMETBFT := $(CURDIR)/build/cometbft
+.PHONY: build-cometbft
+build-cometbft: setup
+	cd abci && $(GO) build -o $(COMETBFT) github.com/cometbft/cometbft/cmd/cometbft
+
 ## build-analytics: the analytics worker (analytics/target/release/chainify-analytics); DataFusion takes long to compile
 .PHONY: build-analytics
 build-analytics: setup
@@ -196,9 +202,9 @@ fuzz: pgtree
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
-e2e: pgtree build-node build-faults
+e2e: pgtree build-node build-cometbft build-faults
 	@scripts/setup-mariadb
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
 		$(GO) test -count=1 -timeout 25m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
