@@ -248,7 +248,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -264,13 +264,13 @@ bench: pgtree build-analytics
 	@$(GO) -C bench run . -bench analytics -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) -scale $(or $(SCALE),0.1) -worker $(abspath $(or $(CARGO_TARGET_DIR),analytics/target))/release/chainify-analytics \
 		-python $(CURDIR)/build/tpch/bin/python -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 else
-bench: pgtree build-node
+bench: pgtree build-node build-cometbft
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
 	@$(if $(findstring plain,$(BENCH)),scripts/setup-galera)
 	@$(if $(findstring fabric,$(BENCH)),$(CARGO) build --release --locked -q -p chainify-sched --example fabric)
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
-		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed \
+		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -cometbft $(COMETBFT) \
 		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 endif
 
