@@ -32,6 +32,8 @@ const (
 	reapLimit = 200 * time.Millisecond
 	// besideDials is how many looks pass between two dials: CometBFT waits up to 3 s before one.
 	besideDials = 6
+	// restEvery is how often CometBFT is asked while nothing is amiss: its answers are long.
+	restEvery = 2 * time.Second
 	// silentBlocks is after how many order blocks without a vote CometBFT is listened to anew.
 	silentBlocks = 16
 )
@@ -56,6 +58,7 @@ type beside struct {
 	attached atomic.Bool        // CometBFT is connected
 	end      context.CancelFunc // of the server
 	ended    chan error         // holds what the server ended with
+	gone     chan struct{}      // holds one while watch has not seen that CometBFT went away
 
 	mu     sync.Mutex // guards all below
 	status remote.Status
@@ -65,7 +68,7 @@ type beside struct {
 var _ orderer = (*beside)(nil)
 
 func newBeside(n *node) *beside {
-	return &beside{n: n, ending: make(chan struct{}), bodies: bodies{db: n.store}, votes: ownVotes{db: n.store}}
+	return &beside{n: n, ending: make(chan struct{}), gone: make(chan struct{}, 1), bodies: bodies{db: n.store}, votes: ownVotes{db: n.store}}
 }
 
 // open implements orderer.
@@ -189,6 +192,13 @@ func (b *beside) connected(connections int) {
 		return
 	}
 	b.attached.Store(false)
+	b.mu.Lock()
+	b.known = false
+	b.mu.Unlock()
+	select {
+	case b.gone <- struct{}{}:
+	default:
+	}
 	if !b.stopping.Load() {
 		remote.Unstick(b.sockets.RPC)
 		remote.Unstick(b.sockets.Signer)
@@ -221,20 +231,23 @@ func (b *beside) close() {
 
 // watch asks CometBFT where it stands and keeps it connected, until ctx ends.
 func (b *beside) watch(ctx context.Context) {
-	tick := time.NewTicker(redialEvery)
-	defer tick.Stop()
 	dials := map[string]*redial{}
 	for {
-		b.look(ctx, dials)
+		pause := redialEvery
+		if b.look(ctx, dials) {
+			pause = restEvery
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-b.gone:
+		case <-time.After(pause):
 		}
 	}
 }
 
-func (b *beside) look(ctx context.Context, dials map[string]*redial) {
+// look tells whether all is well: CometBFT takes part, and is connected with all peers.
+func (b *beside) look(ctx context.Context, dials map[string]*redial) bool {
 	status, err := b.rpc.Status(ctx)
 	b.mu.Lock()
 	before := b.known
@@ -245,26 +258,29 @@ func (b *beside) look(ctx context.Context, dials map[string]*redial) {
 	b.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
-		return
+		return false
 	case err != nil && before:
 		b.n.log.Warn("CometBFT's RPC does not answer; asking again", "error", err)
 	case err == nil && !before:
 		b.n.log.Info("CometBFT answers", "height", status.Newest, "peers", len(status.Peers))
 	}
-	if err == nil {
-		b.admits.learn(status.Peers)
-		b.dial(ctx, status.Peers, dials)
+	if err != nil {
+		return false
 	}
+	b.admits.learn(status.Peers)
+	return b.dial(ctx, status.Peers, dials) && !status.CatchingUp
 }
 
-// dial has CometBFT connect with the peers of the configuration, by the rule of peering.
-func (b *beside) dial(ctx context.Context, connected []remote.Peer, dials map[string]*redial) {
+// dial has CometBFT connect with the peers of the configuration, by the rule of peering. It tells
+// whether all were connected.
+func (b *beside) dial(ctx context.Context, connected []remote.Peer, dials map[string]*redial) bool {
 	is := map[p2p.ID]bool{}
 	for _, p := range connected {
 		is[p2p.ID(p.ID)] = true
 	}
-	own := p2p.ID(b.n.keys.nodeID)
+	own, all := p2p.ID(b.n.keys.nodeID), true
 	for _, peer := range b.n.opt.Config.Network.Peers {
+		all = all && is[idOf(peer)]
 		r := dials[peer]
 		if r == nil {
 			r = &redial{}
@@ -278,6 +294,7 @@ func (b *beside) dial(ctx context.Context, connected []remote.Peer, dials map[st
 			b.n.log.Warn("CometBFT does not dial a peer; going on trying", "peer", peer, "error", err)
 		}
 	}
+	return all
 }
 
 // hear passes on the votes of CometBFT's RPC until ctx ends. A vote that is missed costs a block's
