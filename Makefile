@@ -34,6 +34,12 @@ build-extension: setup
 build-node: setup
 	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
 
+## build-cometbft: CometBFT's own program, unchanged, of the version that the node has in it (build/cometbft), for `chainify app`
+COMETBFT := $(CURDIR)/build/cometbft
+.PHONY: build-cometbft
+build-cometbft: setup
+	cd abci && $(GO) build -o $(COMETBFT) github.com/cometbft/cometbft/cmd/cometbft
+
 ## build-analytics: the analytics worker (analytics/target/release/chainify-analytics); DataFusion takes long to compile
 .PHONY: build-analytics
 build-analytics: setup
@@ -199,9 +205,9 @@ fuzz: pgtree
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
-e2e: pgtree build-node build-faults
+e2e: pgtree build-node build-cometbft build-faults
 	@scripts/setup-mariadb
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
 		$(GO) test -count=1 -timeout 25m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
@@ -245,7 +251,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -261,13 +267,13 @@ bench: pgtree build-analytics
 	@$(GO) -C bench run . -bench analytics -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) -scale $(or $(SCALE),0.1) -worker $(abspath $(or $(CARGO_TARGET_DIR),analytics/target))/release/chainify-analytics \
 		-python $(CURDIR)/build/tpch/bin/python -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 else
-bench: pgtree build-node
+bench: pgtree build-node build-cometbft
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
 	@$(if $(findstring plain,$(BENCH)),scripts/setup-galera)
 	@$(if $(findstring fabric,$(BENCH)),$(CARGO) build --release --locked -q -p chainify-sched --example fabric)
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
-		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed \
+		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -cometbft $(COMETBFT) \
 		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 endif
 

@@ -25,6 +25,7 @@ import (
 type options struct {
 	bench, pg, dir, out               string
 	chainify, baseline, unsealed      string
+	cometbft                          string
 	reorderer, snapshot               string
 	worker, python                    string
 	seed                              uint64
@@ -56,6 +57,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.chainify, "chainify", filepath.Join("build", "chainify"), "the node's binary (make build-node)")
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
+	f.StringVar(&o.cometbft, "cometbft", "", "CometBFT's own binary, for the network's server variant (make build-cometbft); empty: not measured")
 	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
 	f.StringVar(&o.snapshot, "snapshot", filepath.Join("target", "release", "examples", "cost"), "program that measures snapshots of columns (make bench BENCH=snapshot)")
 	f.StringVar(&o.worker, "worker", filepath.Join("analytics", "target", "release", "chainify-analytics"), "the analytics worker (make build-analytics)")
@@ -71,7 +73,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady: for how long")
 	f.IntVar(&o.fire, "fire", fabric.Rate, "fabric: transactions a second that each of the four clients fires")
-	f.StringVar(&o.only, "only", "", "network, plain and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network. analytics: of bootstrap, anker, tpch, latest and load those named")
+	f.StringVar(&o.only, "only", "", "network, plain, papers and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network. analytics: of bootstrap, anker, tpch, latest and load those named")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	f.BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	if err := f.Parse(args); err != nil {

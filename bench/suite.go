@@ -42,6 +42,7 @@ var benchmarks = []benchmark{
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
+	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -97,11 +98,14 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		}
 	}
 	cfg := network.Config{
-		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, Unsealed: o.unsealed, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, CometBFT: o.cometbft, Unsealed: o.unsealed, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
 		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, Settle: machine.SettleLimit, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
 	}
 	if o.short {
 		cfg.PgbenchClients, cfg.Settle = []int{16}, 0
+	}
+	if o.cometbft != "" {
+		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
 	}
 	if o.unsealed != "" {
 		r.Command += " -unsealed " + filepath.Join("build", filepath.Base(o.unsealed))
@@ -111,6 +115,24 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Run(ctx, cfg, r)
+}
+
+func runPapers(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := network.Config{
+		Dir: filepath.Join(o.dir, "papers"), PG: o.pg, Chainify: o.chainify, CometBFT: o.cometbft, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Hasty: o.short, Progress: progress,
+	}
+	if o.cometbft != "" {
+		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
+	}
+	if o.short {
+		cfg.Settle = 0
+	}
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
+	return network.Papers(ctx, cfg, r)
 }
 
 func runFabric(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -7,7 +7,8 @@ import (
 
 // Mempool is what waits for the order.
 type Mempool interface {
-	// Reap returns what waits, in its order, of at most bytesMax bytes; -1: all of it.
+	// Reap returns what waits, in its order, of at most bytesMax bytes; -1: all of it. nil: that is
+	// not known.
 	Reap(bytesMax int64) [][]byte
 }
 
@@ -35,7 +36,10 @@ func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]
 	case !all && a.hurry < hurryMax:
 		a.hurry++
 	}
-	return a.opt.Mempool.Reap(bytesMax)
+	if now := a.opt.Mempool.Reap(bytesMax); now != nil {
+		return now
+	}
+	return mempool
 }
 
 // await tells whether all that are expected came within the limit.

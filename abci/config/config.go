@@ -46,6 +46,7 @@ type Config struct {
 	Anchor       Anchor    `toml:"anchor"`
 	Network      Network   `toml:"network"`
 	Consensus    Consensus `toml:"consensus"`
+	CometBFT     CometBFT  `toml:"cometbft"`
 	Log          Log       `toml:"log"`
 }
 
@@ -485,6 +486,9 @@ func (c *Config) checkAddresses() error {
 		if host, tcp := strings.CutPrefix(a, "tcp://"); tcp && !onLoopback(host) {
 			return fmt.Errorf("consensus.signer_listen: %q is not on loopback, and nothing shows which signer connects; reach it through a tunnel", a)
 		}
+	}
+	if err := c.checkCometBFT(); err != nil {
+		return err
 	}
 	if c.Explorer.Listen != "" && c.Explorer.DSN == "" && c.Database.DSN == "" {
 		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")

@@ -107,6 +107,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		"organisation = \"acme\"\n[explorer]\nlisten = \"127.0.0.1:26690\"":                             "explorer.listen: there is no database to show",
 		"organisation = \"acme\"\n[consensus]\nsigner_listen = \"tcp://0.0.0.0:26659\"":                 "consensus.signer_listen: \"tcp://0.0.0.0:26659\" is not on loopback",
 		"organisation = \"acme\"\n[consensus]\nsigner_listen = \"unix://here\"":                         "neither unix",
+		"organisation = \"acme\"\n[cometbft]\nrpc = \"tcp://0.0.0.0:26657\"":                            "cometbft.rpc: \"tcp://0.0.0.0:26657\" is not on loopback",
+		"organisation = \"acme\"\n[cometbft]\napplication = \"here\"":                                   "cometbft.application: \"here\" is neither unix",
 		"organisation = \"acme\"\n[network]\nrpc_listen = \"0.0.0.0:26657\"":                            "not on loopback",
 		"organisation = \"acme\"\n[explorer]\nlisten = \"26690\"":                                       "explorer.listen",
 		"organisation = \"acme\"\n[effects]\nvote_timeout = \"0s\"":                                     "effects.vote_timeout",

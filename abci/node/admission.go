@@ -15,6 +15,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/remote"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -70,12 +71,12 @@ var errStops = errors.New("this node stops")
 // errLeft says that the organisation of a node takes no part.
 var errLeft = errors.New("which is not a member")
 
-func newAdmission(n *node) *admission {
+func newAdmission(n *node, behind, stops func() bool) *admission {
 	a := &admission{
 		chainID: n.founded.ChainID(), configured: map[p2p.ID]bool{}, registry: n.registry, waiting: n.waitingRegistry,
-		behind: n.order.catchingUp, height: n.height.Load, store: n.store, log: n.log.With("part", "peers"),
+		behind: behind, height: n.height.Load, store: n.store, log: n.log.With("part", "peers"),
 		named: func() (map[string]bool, error) { return n.opt.Home.Admitted(n.opt.Config) },
-		stops: func() bool { return !n.order.comet.Switch().IsRunning() },
+		stops: stops,
 		heard: map[p2p.ID]string{}, ending: map[p2p.ID]ending{},
 	}
 	for _, peer := range n.opt.Config.Network.Peers {
@@ -109,18 +110,22 @@ func (a *admission) filter(_ p2p.IPeerSet, peer p2p.Peer) error {
 		return errStops
 	}
 	err := a.check(peer)
-	if err == nil {
-		return nil
+	if err != nil {
+		a.refused(err, peer.ID(), peer.SocketAddr().String())
 	}
+	return err
+}
+
+// refused says that a node is not let in, once in a while.
+func (a *admission) refused(why error, id p2p.ID, address string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now(); now.Sub(a.told) >= refusalsEvery {
-		a.log.Warn("not let in: "+err.Error(), "node", peer.ID(), "address", peer.SocketAddr(), "not told of before", a.untold)
+		a.log.Warn("not let in: "+why.Error(), "node", id, "address", address, "not told of before", a.untold)
 		a.told, a.untold = now, 0
 	} else {
 		a.untold++
 	}
-	return err
 }
 
 // check says why a node may not be connected; nil: it may.
@@ -133,10 +138,7 @@ func (a *admission) check(peer p2p.Peer) error {
 	if named[string(id)] {
 		return nil
 	}
-	registries := []*order.Registry{a.registry()}
-	if next := a.waiting(); next != nil {
-		registries = append(registries, next)
-	}
+	registries := a.registries()
 	kept, err := a.kept(id)
 	if err != nil {
 		return err
@@ -163,6 +165,69 @@ func (a *admission) check(peer p2p.Peer) error {
 		return nil
 	}
 	return refused
+}
+
+// errUnnamed refuses a node by its id alone.
+var errUnnamed = errors.New("a node that neither network.peers nor network.admitted_file names")
+
+// admitsID is check for a CometBFT in a process of its own. That tells nothing but the id of a node
+// before it is a peer, so a vouch lets nobody in: the operator names the nodes.
+func (a *admission) admitsID(id p2p.ID) error {
+	err := a.checkID(id)
+	if err != nil {
+		a.refused(err, id, "")
+	}
+	return err
+}
+
+func (a *admission) checkID(id p2p.ID) error {
+	named, err := a.named()
+	if err != nil {
+		a.unnamed(err)
+	}
+	switch {
+	case a.stops():
+		return errStops
+	case named[string(id)]:
+		return nil
+	case !a.configured[id]:
+		return errUnnamed
+	}
+	kept, err := a.kept(id)
+	if err != nil {
+		return err
+	}
+	if gone(kept, a.registries()) {
+		return fmt.Errorf("a node of an organisation %w", errLeft)
+	}
+	return nil
+}
+
+// learn keeps whose nodes are connected, by the vouches that they show.
+func (a *admission) learn(connected []remote.Peer) {
+	for _, peer := range connected {
+		id := p2p.ID(peer.ID)
+		vouch, err := wire.ParseVouch(peer.Moniker)
+		if err != nil || !a.configured[id] || !vouch.By(a.registry().Keys(vouch.Organisation), a.chainID, peer.ID) {
+			continue
+		}
+		kept, err := a.kept(id)
+		if err == nil {
+			err = a.keep(id, kept, peer.Moniker)
+		}
+		if err != nil {
+			a.log.Error("whose node a peer is cannot be kept", "node", id, "error", err)
+		}
+	}
+}
+
+// registries are that in force and that which an accepted change leads to.
+func (a *admission) registries() []*order.Registry {
+	all := []*order.Registry{a.registry()}
+	if next := a.waiting(); next != nil {
+		all = append(all, next)
+	}
+	return all
 }
 
 // unnamed says that the operator's file cannot be read, once in a while: it is asked for at every

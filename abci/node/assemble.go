@@ -16,7 +16,6 @@ import (
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
 )
@@ -42,7 +41,11 @@ func (n *node) assemble() error {
 	}
 	limits := n.opt.Config.GatewayLimits()
 	limits.BundleTransactions = min(limits.BundleTransactions, n.founded.Parameters().BlockTransactionsMax)
-	n.order = &ordering{ending: make(chan struct{})}
+	if n.opt.Beside {
+		n.order = newBeside(n)
+	} else {
+		n.order = &ordering{ending: make(chan struct{})}
+	}
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
@@ -150,13 +153,8 @@ func (n *node) newMetrics() *metrics.Metrics {
 		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
-		Oldest:    func() int64 { return n.order.comet.BlockStore().Base() },
-		Lane: func() (lane.Counts, bool) {
-			if n.order.lane == nil {
-				return lane.Counts{}, false
-			}
-			return n.order.lane.Counts(), true
-		},
+		Oldest:    n.order.oldest,
+		Lane:      n.order.laneCounts,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)
@@ -166,7 +164,7 @@ func (n *node) newMetrics() *metrics.Metrics {
 // database that can tell.
 func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	database, ok := n.backend.(backend.Rehearser)
-	if !ok {
+	if !ok || n.opt.Beside { // nothing carries the question to the others
 		return nil, nil
 	}
 	nodeKey, err := n.opt.Home.NodeKey()
@@ -226,7 +224,7 @@ func (n *node) assembleEffects() error {
 	if engines.HasStandbys(c.Database.DSN) {
 		options.Config.BackoffMaxMS = promotedAfter.Milliseconds()
 	}
-	if n.backend != nil {
+	if n.backend != nil && !n.opt.Beside {
 		nodeKey, err := n.opt.Home.NodeKey()
 		if err != nil {
 			return err
@@ -249,7 +247,7 @@ func (n *node) assembleEffects() error {
 // retention is which order blocks this node keeps.
 func (n *node) retention() app.Retention {
 	r := app.Retention{
-		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: func() int64 { return n.order.comet.BlockStore().Base() }, Aged: n.order.aged,
+		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: n.order.oldest, Aged: n.order.aged,
 	}
 	if n.backend != nil {
 		r.Executed = func() uint64 {
@@ -283,12 +281,11 @@ func (n *node) assembleOrder() error {
 	if err := errors.Join(n.order.open(n), n.newerProtocol()); err != nil {
 		return err
 	}
-	from, next, pending := n.app.Voting()
-	votes, err := voted(n.order.comet.Config().Consensus.WalFile(), from, next, pending)
+	votes, err := n.order.voted(n)
 	if err != nil {
 		return err
 	}
 	n.effects.Voted(votes)
-	n.decided(n.order.comet.BlockStore().Height(), nil)
+	n.decided(n.order.height(), nil)
 	return n.app.SetBlocks(n.order)
 }

@@ -40,6 +40,9 @@ func (n *node) prepareJoin() error {
 	if join == nil || err != nil {
 		return err
 	}
+	if n.opt.Beside {
+		return errors.New("a node joins with CometBFT in its process: run \"chainify start\" until it has joined, then \"chainify app\"")
+	}
 	blocks, heights, err := orderOf(n.opt.Home)
 	switch {
 	case err != nil:
@@ -120,7 +123,7 @@ func (n *node) databaseAhead(ctx context.Context) (uint64, error) {
 			}
 			return min(s.Stored, max(s.LastCommitted, 1)-1), nil
 		}
-		if n.order.stopping.Load() {
+		if n.order.stops() {
 			return 0, errEnds
 		}
 		select {

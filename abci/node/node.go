@@ -34,6 +34,8 @@ type Options struct {
 	Config  config.Config
 	Version string
 	Log     *slog.Logger
+	// Beside leaves CometBFT to a process of its own, which asks this one.
+	Beside bool
 	// Backend replaces PostgreSQL; nil: as the configuration says.
 	Backend backend.Backend
 	// Ready is called once when the node takes requests.
@@ -83,7 +85,7 @@ type node struct {
 	asking  *peers.Agreements // nil: ordering only, or a database that knows of no policies
 	conduct *peers.Conduct
 	app     *app.App
-	order   *ordering
+	order   orderer
 	join    *config.Join // how the node joins the order; nil: it has it, or fetches all of it
 	metrics *metrics.Metrics
 	// height is that of the last block decided.

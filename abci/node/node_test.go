@@ -40,6 +40,7 @@ type runner struct {
 	rejoin  chan os.Signal
 	lane    lane.Options
 	knows   wire.Protocol // 0: what the program does
+	beside  bool          // CometBFT is a process of its own
 	log     *lockedBuffer
 	cancel  context.CancelFunc
 	done    chan error
@@ -94,7 +95,7 @@ func (r *runner) run(ready func()) (cancel context.CancelFunc, done chan error) 
 	ctx, cancel := context.WithCancel(context.Background())
 	done = make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: ready, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows,
+		Home: r.home, Config: c, Version: "test", Ready: ready, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows, Beside: r.beside,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {

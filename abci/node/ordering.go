@@ -56,8 +56,8 @@ type ordering struct {
 	ending   chan struct{} // closed when the node stops
 }
 
-// open makes CometBFT's node. It replays what the application misses, hence the application must be
-// ready.
+// open implements orderer: CometBFT replays what the application misses, hence the application
+// must be ready.
 func (o *ordering) open(n *node) error {
 	settings, err := n.opt.Config.Comet(string(n.opt.Home))
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *ordering) open(n *node) error {
 // reactors makes those of our own, which serve other nodes beside CometBFT's, by name.
 func (o *ordering) reactors(n *node) map[string]p2p.Reactor {
 	o.bundles = peers.NewBundles(peers.BundlesOptions{Waiting: o.Reap, Height: func() int64 { return o.comet.BlockStore().Height() }})
-	o.admits = newAdmission(n)
+	o.admits = newAdmission(n, o.catchingUp, func() bool { return !o.comet.Switch().IsRunning() })
 	o.vouches = peers.NewVouches(peers.VouchesOptions{Own: n.keys.Vouch, Heard: o.admits.hear})
 	headers := o.header
 	if lies := n.opt.Header; lies != nil {
@@ -212,9 +212,22 @@ func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvid
 	}
 }
 
-// start starts CometBFT. Each vote that it has checked and added goes to voted, also those that it
+// start implements orderer.
+func (o *ordering) start(n *node, r *running) error {
+	if err := o.listen(n.app.Precommitted); err != nil {
+		return err
+	}
+	r.parts.Go(func() error {
+		o.admits.watch(r.inner, o.comet.Switch(), o.vouches.Tell)
+		return nil
+	})
+	r.parts.Go(func() error { o.peering.run(r.inner); return nil })
+	return nil
+}
+
+// listen starts CometBFT. Each vote that it has checked and added goes to voted, also those that it
 // reads again from its log.
-func (o *ordering) start(voted func(*types.Vote)) error {
+func (o *ordering) listen(voted func(*types.Vote)) error {
 	bus := o.comet.EventBus()
 	// Unbuffered: no vote is dropped, and CometBFT waits for voted, which must be quick. A buffer
 	// would end the subscription when it is full.
@@ -395,6 +408,43 @@ func (o *ordering) Reap(bytesMax int64) [][]byte {
 // catchingUp tells that the node does not vote yet: it fetches blocks that others decided.
 func (o *ordering) catchingUp() bool {
 	return o.comet == nil || o.comet.ConsensusReactor().WaitSync()
+}
+
+// height implements orderer.
+func (o *ordering) height() int64 { return o.comet.BlockStore().Height() }
+
+// oldest implements orderer.
+func (o *ordering) oldest() int64 { return o.comet.BlockStore().Base() }
+
+// stops implements orderer.
+func (o *ordering) stops() bool { return o.stopping.Load() }
+
+// voted implements orderer, from CometBFT's log.
+func (o *ordering) voted(n *node) ([]wire.EffectVote, error) {
+	from, next, pending := n.app.Voting()
+	return voted(o.comet.Config().Consensus.WalFile(), from, next, pending)
+}
+
+// laneCounts implements orderer.
+func (o *ordering) laneCounts() (lane.Counts, bool) {
+	if o.lane == nil {
+		return lane.Counts{}, false
+	}
+	return o.lane.Counts(), true
+}
+
+// programs implements orderer.
+func (o *ordering) programs() map[string]uint32 {
+	oldest := map[string]uint32{}
+	for _, peer := range o.comet.Switch().Peers().Copy() {
+		if of := o.admits.organisationOf(peer); of != "" {
+			version := o.versions.Of(peer.ID())
+			if known, heard := oldest[of]; !heard || version < known {
+				oldest[of] = version
+			}
+		}
+	}
+	return oldest
 }
 
 func (o *ordering) peers() uint32 {

@@ -44,15 +44,7 @@ func (n *node) protocol(order app.Status) *wire.ProtocolStatus {
 	if u := order.Upgrade; u != nil {
 		out.Next, out.NextHeight = u.Version, uint64(u.Height)
 	}
-	oldest := map[string]uint32{}
-	for _, peer := range n.order.comet.Switch().Peers().Copy() {
-		if of := n.order.admits.organisationOf(peer); of != "" {
-			version := n.order.versions.Of(peer.ID())
-			if known, heard := oldest[of]; !heard || version < known {
-				oldest[of] = version
-			}
-		}
-	}
+	oldest := n.order.programs()
 	for _, o := range n.registry().Record().Organisations {
 		if o.Name != n.opt.Config.Organisation {
 			out.Organisations = append(out.Organisations, &wire.ProtocolStatus_Knows{Organisation: o.Name, Version: oldest[o.Name]})

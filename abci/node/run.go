@@ -68,16 +68,11 @@ func (n *node) start(r *running, d *doors) error {
 		archived, err = n.archiving()
 	}
 	if err == nil {
-		err = n.order.start(n.app.Precommitted)
+		err = n.order.start(n, r)
 	}
 	if err != nil {
 		return err
 	}
-	r.parts.Go(func() error {
-		n.order.admits.watch(r.inner, n.order.comet.Switch(), n.order.vouches.Tell)
-		return nil
-	})
-	r.parts.Go(func() error { n.order.peering.run(r.inner); return nil })
 	if m, ok := n.backend.(backend.Maintainer); ok {
 		r.parts.Go(func() error { m.Maintain(r.inner, n.log.With("part", "scrubber")); return nil })
 	}

@@ -75,7 +75,7 @@ func TestTheMempoolHasADoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.close() })
-	reactor, _ := n.order.comet.Switch().Reactor(peers.MempoolName)
+	reactor, _ := n.order.(*ordering).comet.Switch().Reactor(peers.MempoolName)
 	if _, door := reactor.(*peers.MempoolDoor); !door {
 		t.Fatalf("it has %T", reactor)
 	}
@@ -88,7 +88,7 @@ func TestTheMempoolHasADoor(t *testing.T) {
 			ChainId: n.founded.ChainID(), Organisation: "nobody", Transactions: []*wire.ChainedTx{{}},
 		}), true},
 	} {
-		answer, err := offer(n.order.comet.Mempool(), tx.raw, mempool.TxInfo{})
+		answer, err := offer(n.order.(*ordering).comet.Mempool(), tx.raw, mempool.TxInfo{})
 		if err != nil || answer == nil || answer.Code == 0 || n.app.NeverRight(tx.raw, answer.Code) != tx.never {
 			t.Errorf("%s: %v, %v", name, answer, err)
 		}

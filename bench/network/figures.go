@@ -28,7 +28,7 @@ func figures(r *report.Report, cfg Config) error {
 		tailFigures(r, r.Find(chainifySync, 1)),
 		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
 		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
-		tpccFigures(r), readFigures(r), workloadFigures(r),
+		tpccFigures(r), readFigures(r), workloadFigures(r), serverFigures(r),
 	); err != nil {
 		return err
 	}
@@ -213,6 +213,30 @@ func sealFigures(r *report.Report, with, without *report.Series) error {
 	return errors.Join(
 		r.AddFigure("network.cryptography", cpu, "share", report.AtMost(0.085), "of the processor time of a transaction, nodes and databases, what goes "+off),
 		r.AddRatio("network.cryptography_rate", without.Values(), with.Values(), report.Target{}, "transactions a second "+off+" / with"))
+}
+
+// serverFigures says what CometBFT in a process of its own costs, and nothing where either was not
+// measured.
+func serverFigures(r *report.Report) error {
+	four, lone, crowd := r.Find(serverFour, 0), r.Find(serverSync, 1), r.Find(serverSync, many)
+	builtin := r.Find(chainifyFour, 0)
+	for _, f := range []struct {
+		id, what        string
+		server, builtin []float64
+	}{
+		{"four", "transactions a second when nobody waits", four.Values(), builtin.Values()},
+		{"waiting_one_p50", "latency of one client that waits", lone.Details("p50_ms"), r.Find(chainifySync, 1).Details("p50_ms")},
+		{"waiting_many", fmt.Sprintf("transactions a second of %d clients that wait", many), crowd.Values(), r.Find(chainifySync, many).Values()},
+		{"cpu", "processor time of a transaction when nobody waits", four.CPUs(), builtin.CPUs()},
+	} {
+		if len(f.server) == 0 || len(f.builtin) == 0 {
+			continue
+		}
+		if err := r.AddRatio("network.server_"+f.id, f.server, f.builtin, report.Target{}, "CometBFT's own program beside chainify app / CometBFT in the node's process: "+f.what); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // modeFigures says what a mode gives and costs beside the one that is balanced.

@@ -128,11 +128,11 @@ func TestExecutorsShareTheCores(t *testing.T) {
 // A choice by name takes these systems and no other.
 func TestSystemsAreChosenByName(t *testing.T) {
 	for part, want := range map[string][]string{
-		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "64 ": {vouchedBatch, signedBatch}, "pipelined": {pipelined},
+		"TPC-C": {tpccFour, tpccAlone}, "OrderStatus": {readsLedger, readsPlain}, "one slow": {slowOne}, "one dead": {deadOne}, "server": {serverFour, serverSync}, "64 ": {vouchedBatch, signedBatch}, "pipelined": {pipelined},
 	} {
 		cfg := Config{Only: []string{part}}
 		chosen := map[string]bool{}
-		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed, vouched, pipelined, signed, vouchedBatch, signedBatch} {
+		for _, name := range []string{chainifyFour, chainifyOne, chainifySync, standalone, deadOne, slowOne, tpccFour, tpccAlone, readsLedger, readsPlain, unsealed, serverFour, serverSync, vouched, pipelined, signed, vouchedBatch, signedBatch} {
 			if cfg.wants(name) {
 				chosen[name] = true
 			}
@@ -151,7 +151,7 @@ func TestSystemsAreChosenByName(t *testing.T) {
 // A run that is cut down to one system has the figures of that one, and none of the others.
 func TestFiguresOfOneSystemAlone(t *testing.T) {
 	for _, name := range []string{
-		chainifyFour, chainifyOne, chainifySync, floorSync, standalone, baselineSingle, baselineSync, unsealed, deadOne, slowOne, latencyMode, tpccFour, tpccAlone,
+		chainifyFour, chainifyOne, chainifySync, floorSync, standalone, baselineSingle, baselineSync, unsealed, serverFour, deadOne, slowOne, latencyMode, tpccFour, tpccAlone,
 		readsLedger, readsPlain, zipfFour, mixPlain, vouched, signed, agreed, unasked, checked, echoed,
 	} {
 		r := &report.Report{}

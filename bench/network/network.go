@@ -24,6 +24,7 @@ var DefaultPgbenchClients = []int{8, 16, 24}
 // Config is one run.
 type Config struct {
 	Dir, PG, Chainify, Baseline, Out string // Chainify and Baseline are the nodes' binaries
+	CometBFT                         string // CometBFT's own binary, for the server variant; empty: not measured
 	Unsealed                         string // that of a node without cryptography (cmd/unsealed); empty: not measured
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
@@ -35,6 +36,8 @@ type Config struct {
 	Hasty                            bool          // one client is measured no longer than several: for tests of the benchmark
 	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
+
+	consent int // of a network that is opened; 0: the default
 }
 
 // The systems compared. The number in a series' point is that of its clients, where clients wait
@@ -57,6 +60,8 @@ const (
 	tpccFour          = "chainify, 4 organisations, TPC-C"
 	tpccAlone         = "one executor, TPC-C"
 	unsealed          = "chainify, 4 organisations, no cryptography"
+	serverFour        = "chainify, 4 organisations, server"
+	serverSync        = "chainify, 4 organisations, server, waiting"
 	readsLedger       = "OrderStatus, while a ledger is written"
 	readsPlain        = "OrderStatus, while PostgreSQL is written"
 	zipfFour          = "chainify, 4 organisations, Zipf"

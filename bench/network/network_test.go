@@ -29,10 +29,11 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := Config{
-		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Baseline: filepath.Join(dir, "baseline"), Out: t.TempDir(),
+		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Baseline: filepath.Join(dir, "baseline"), CometBFT: filepath.Join(dir, "cometbft"), Out: t.TempDir(),
 		Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, PgbenchClients: []int{2}, Modes: true, Hasty: true, Progress: &progress,
 	}
 	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
+	build(t, filepath.Join("..", "..", "abci"), "github.com/cometbft/cometbft/cmd/cometbft", cfg.CometBFT)
 	build(t, "..", "./cmd/baseline", cfg.Baseline)
 	r := &report.Report{Name: "network", Versions: map[string]string{}, Settings: map[string]any{}}
 	if err := Run(t.Context(), cfg, r); err != nil {
@@ -56,7 +57,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 			t.Errorf("there is a target for %s, which is no figure", id)
 		}
 	}
-	for _, id := range []string{"network.one_dead", "network.one_slow", "network.one_slow_p50", "network.one_slow_p99"} {
+	for _, id := range []string{"network.one_dead", "network.one_slow", "network.one_slow_p50", "network.one_slow_p99", "network.server_four", "network.server_waiting_one_p50", "network.server_waiting_many", "network.server_cpu"} {
 		if !ids[id] {
 			t.Errorf("no figure %s", id)
 		}
@@ -81,6 +82,42 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(cfg.Out, plot)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The papers' experiments, tiny, with a point or two of each.
+func TestThePapersRun(t *testing.T) {
+	tree, dir := benchtest.Places(t)
+	var progress strings.Builder
+	cfg := Config{
+		Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), CometBFT: filepath.Join(dir, "cometbft"), Out: t.TempDir(),
+		Seed: 1, Repeat: 1, Seconds: 1, Customers: 1000, Hasty: true, Progress: &progress,
+	}
+	build(t, filepath.Join("..", "..", "abci"), "./cmd/chainify", cfg.Chainify)
+	build(t, filepath.Join("..", "..", "abci"), "github.com/cometbft/cometbft/cmd/cometbft", cfg.CometBFT)
+	r := &report.Report{Name: "papers", Versions: map[string]string{}, Settings: map[string]any{}}
+	if err := Papers(t.Context(), cfg, r); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	for _, s := range r.Series {
+		if len(s.Samples) != 1 || s.Spread.Median <= 0 {
+			t.Errorf("%s: %+v", s.System, s)
+		}
+	}
+	ids := map[string]bool{}
+	for _, f := range r.Figures {
+		ids[f.ID] = f.Value > 0
+	}
+	for _, id := range []string{
+		"any2_zipf_3", "any2_uniform_3", "any2_over_all3_3", "any2_over_standalone_3", "slowdown_batch_1", "slowdown_batch_64", "slowdown_async",
+		"clients_sync", "clients_async", "builtin_over_server_sync", "builtin_over_server_async",
+	} {
+		if !ids["papers."+id] {
+			t.Errorf("no figure %s of %v", id, ids)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 2 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (o *ours) stop() error {
 func (o *ours) nodes() []int {
 	var out []int
 	for _, member := range o.net.Organisations {
-		out = append(out, member.NodePID())
+		out = append(out, member.PIDs()...)
 	}
 	return out
 }
@@ -159,8 +159,13 @@ func (m members) asynchronous(cfg Config) func(context.Context, int) (load, erro
 
 // flooded is flood with the transactions of a stream.
 func (m members) flooded(cfg Config, at pace, of stream) func(context.Context, int) (load, error) {
+	return m.floodedBy(submitters, cfg, at, of)
+}
+
+// floodedBy is flooded by a number of clients.
+func (m members) floodedBy(clients int, cfg Config, at pace, of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
-		return m.flood(ctx, cfg, at, func(client int) func() string {
+		return m.flood(ctx, clients, cfg, at, func(client int) func() string {
 			next := of(repetition, client)
 			return func() string { return next().text }
 		})
@@ -169,10 +174,10 @@ func (m members) flooded(cfg Config, at pace, of stream) func(context.Context, i
 
 // flood submits by chainify.submit_batch from all members what each client's stream gives; it is
 // done when all members have committed all.
-func (m members) flood(ctx context.Context, cfg Config, at pace, stream func(client int) (next func() string)) (l load, err error) {
+func (m members) flood(ctx context.Context, clients int, cfg Config, at pace, stream func(client int) (next func() string)) (l load, err error) {
 	var sessions sessions
 	defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-	each := make([]submitter, submitters)
+	each := make([]submitter, clients)
 	for i := range each {
 		conn, err := sessions.open(ctx, m[i%len(m)], database)
 		if err != nil {

@@ -60,6 +60,7 @@ type sites struct {
 	soon, much            *ours     // oursFour in the other modes
 	dead, slow            *impaired // oursFour with one organisation that is
 	unsealed              *ours     // four without cryptography; nil: not measured
+	server                *ours     // four whose CometBFT is a process of its own; nil: not measured
 	tpccs                 *tpccs
 	oneWorker             *oneWorker // oursOne otherwise set
 	alone                 *alone
@@ -81,6 +82,9 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	}()
 	four := []string{"acme", "bolt", "cargo", "delta"}
 	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, slices.Concat(cfg.tpccWorkloads(), cfg.mixWorkloads())...); err != nil {
+		return s, err
+	}
+	if err = s.openServer(ctx, cfg, four); err != nil {
 		return s, err
 	}
 	if s.one, err = openNetwork(ctx, cfg, "one", ofOne(), []string{"solo"}, cfg.readWorkloads()...); err != nil {
@@ -133,34 +137,54 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	return s, s.describe(ctx, r)
 }
 
-// openAlone makes the cluster of PostgreSQL alone, as package executor has it: the library is not
-// loaded.
+// serverNet names the network whose CometBFT is a process of its own.
+const serverNet = "server"
+
+// openServer makes that network, where it is measured.
+func (s *sites) openServer(ctx context.Context, cfg Config, four []string) error {
+	if cfg.CometBFT == "" || !cfg.wants(serverFour, serverSync) {
+		return nil
+	}
+	net, err := openNetwork(ctx, cfg, serverNet, settings, four)
+	s.server = &ours{net, cfg, config.Balanced, bankTables()}
+	return err
+}
+
+// openAlone makes the cluster of PostgreSQL alone, and what reads at it and at the one of oursOne.
 func (s *sites) openAlone(ctx context.Context, cfg Config) (err error) {
-	if s.aloneIn, err = harness.New(ctx, harness.Config{Dir: filepath.Join(cfg.Dir, "plain"), PG: cfg.PG, Database: plain, Organisations: []string{"plain"}}); err != nil {
+	more := slices.Concat(cfg.mixWorkloads(), cfg.readWorkloads())
+	if s.aloneIn, s.alone, err = openAlone(ctx, cfg, more...); err != nil {
 		return err
 	}
-	o := s.aloneIn.Organisations[0]
+	s.scripts = s.alone.scripts
+	reads, err := pgbench.Write(cfg.Dir, tpccSize.OrderStatusScripts())
+	s.reading = reading{at: s.one.Organisations[0], cfg: cfg, scripts: reads, up: s.oursOne}
+	s.readingAlone = reading{at: s.alone.organisation, cfg: cfg, scripts: reads, up: s.alone}
+	return err
+}
+
+// openAlone makes the cluster of PostgreSQL alone, as package executor has it: the library is not
+// loaded. Beside an error it returns the network, too, which the caller closes.
+func openAlone(ctx context.Context, cfg Config, more ...workload.Schema) (*harness.Network, *alone, error) {
+	net, err := harness.New(ctx, harness.Config{Dir: filepath.Join(cfg.Dir, "plain"), PG: cfg.PG, Database: plain, Organisations: []string{"plain"}})
+	if err != nil {
+		return net, nil, err
+	}
+	o := net.Organisations[0]
 	if err := o.Cluster.Configure(executor.Settings); err != nil {
-		return err
+		return net, nil, err
 	}
-	if err := s.aloneIn.StartDatabases(ctx); err != nil {
-		return err
+	if err := net.StartDatabases(ctx); err != nil {
+		return net, nil, err
 	}
 	if err := o.Exec(ctx, "postgres", "CREATE ROLE "+role+" LOGIN; CREATE ROLE dba LOGIN"); err != nil {
-		return err
+		return net, nil, err
 	}
-	more := slices.Concat(cfg.mixWorkloads(), cfg.readWorkloads())
 	if err := fill(ctx, o, plain, slices.Concat([]workload.Schema{workload.SmallbankSchema(cfg.Customers)}, more)); err != nil {
-		return err
+		return net, nil, err
 	}
-	if s.scripts, err = pgbench.Scripts(cfg.Dir); err != nil {
-		return err
-	}
-	reads, err := pgbench.Write(cfg.Dir, tpccSize.OrderStatusScripts())
-	s.alone = &alone{o, cfg, s.scripts, bankTables(more...)}
-	s.reading = reading{at: s.one.Organisations[0], cfg: cfg, scripts: reads, up: s.oursOne}
-	s.readingAlone = reading{at: o, cfg: cfg, scripts: reads, up: s.alone}
-	return err
+	scripts, err := pgbench.Scripts(cfg.Dir)
+	return net, &alone{o, cfg, scripts, bankTables(more...)}, err
 }
 
 // bankTables are those of Smallbank and of what there is beside it.
@@ -187,9 +211,13 @@ func (s *sites) describe(ctx context.Context, r *report.Report) error {
 // openNetwork makes clusters with both databases and puts the tables of one on the ledger, more
 // than Smallbank's if told. The nodes are stopped again.
 func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string, more ...workload.Schema) (*harness.Network, error) {
-	net, err := harness.New(ctx, harness.Config{
-		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations,
-	})
+	at := harness.Config{
+		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations, Consent: cfg.consent,
+	}
+	if name == serverNet {
+		at.CometBFT = cfg.CometBFT
+	}
+	net, err := harness.New(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +314,9 @@ func (s *sites) networks() []*harness.Network {
 	}
 	if s.unsealed != nil && s.unsealed.net != nil {
 		out = append(out, s.unsealed.net)
+	}
+	if s.server != nil && s.server.net != nil {
+		out = append(out, s.server.net)
 	}
 	if s.pair != nil && s.pair.net != nil {
 		out = append(out, s.pair.net)

@@ -59,6 +59,10 @@ func (s *sites) systems(cfg Config) []system {
 		out = append(out, inMode(latencyMode, s.soon)...)
 		out = append(out, inMode(throughputMode, s.much)...)
 	}
+	if s.server != nil {
+		out = append(out, bothWays(serverFour, serverSync, s.server, s.server)...)
+		out = append(out, system{serverSync, many, s.server, s.server.wait(many)})
+	}
 	if s.unsealed != nil {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
 	}

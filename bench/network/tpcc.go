@@ -61,7 +61,7 @@ func (t *tpccs) organisations(ctx context.Context, repetition int) (load, error)
 	if err != nil {
 		return load{}, err
 	}
-	l, err := t.four.members().flood(ctx, t.four.cfg, tpccPace, func(client int) func() string {
+	l, err := t.four.members().flood(ctx, submitters, t.four.cfg, tpccPace, func(client int) func() string {
 		calls := t.four.cfg.tpcc(repetition, client)
 		return func() string { return calls.Block(1)[0].Text() }
 	})

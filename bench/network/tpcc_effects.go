@@ -37,7 +37,7 @@ func (c Config) terminalWorkloads() []workload.Schema {
 // everywhere, clients of all four submit without waiting.
 func tpccSystems(o *ours) []system {
 	flood := func(ctx context.Context, repetition int) (load, error) {
-		return o.members().flood(ctx, o.cfg, tpccPace, func(client int) func() string {
+		return o.members().flood(ctx, submitters, o.cfg, tpccPace, func(client int) func() string {
 			// Each stands for some terminals: a batch would otherwise be of one warehouse.
 			var each []*workload.TPCC
 			for terminal := client; terminal < tpccTerminals; terminal += submitters {

@@ -66,10 +66,15 @@ func (c Config) mixWorkloads() []workload.Schema {
 // oneByOne runs statements in sessions of PostgreSQL alone, each committed by itself and durably;
 // one that ends in a deadlock is tried again.
 func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
+	return a.oneByOneOf(oneByOnes, of)
+}
+
+// oneByOneOf is oneByOne of a number of sessions.
+func (a *alone) oneByOneOf(clients int, of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		each, err := newClients(oneByOnes, func(i int) (func(context.Context) error, error) {
+		each, err := newClients(clients, func(i int) (func(context.Context) error, error) {
 			conn, err := sessions.open(ctx, a.organisation, plain)
 			if err != nil {
 				return nil, err

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,7 @@ type Smallbank struct {
 	random    *rand.Rand
 	customers int64
 	zipf      *rand.Zipf // of the first customer; nil: uniformly
+	of        []int      // kinds that it draws; nil: all
 }
 
 // NewSmallbank starts a stream. The same seed, stream and customers give the same transactions;
@@ -72,7 +74,18 @@ func NewSmallbank(seed, stream uint64, customers int64) *Smallbank {
 // to the power of -s, s above 1.
 func NewSkewedSmallbank(seed, stream uint64, customers int64, s float64) *Smallbank {
 	random := rand.New(rand.NewPCG(seed, stream))
-	return &Smallbank{random, customers, rand.NewZipf(random, s, 1, uint64(customers-1))}
+	return &Smallbank{random: random, customers: customers, zipf: rand.NewZipf(random, s, 1, uint64(customers-1))}
+}
+
+// Of has the stream draw transactions of these names alone, each equally often.
+func (s *Smallbank) Of(names ...string) *Smallbank {
+	s.of = []int{}
+	for i, k := range kinds {
+		if slices.Contains(names, k.name) {
+			s.of = append(s.of, i)
+		}
+	}
+	return s
 }
 
 // customer draws the first customer of a transaction.
@@ -83,11 +96,18 @@ func (s *Smallbank) customer() int64 {
 	return 1 + s.random.Int64N(s.customers)
 }
 
+func (s *Smallbank) kind() int {
+	if s.of == nil {
+		return s.random.IntN(len(kinds))
+	}
+	return s.of[s.random.IntN(len(s.of))]
+}
+
 // Block draws the next n transactions.
 func (s *Smallbank) Block(n int) []Call {
 	out := make([]Call, n)
 	for i := range out {
-		k := s.random.IntN(len(kinds))
+		k := s.kind()
 		c := s.customer()
 		d := 1 + (c+s.random.Int64N(s.customers-1))%s.customers
 		v := kinds[k].vMin + s.random.Int64N(kinds[k].vMax-kinds[k].vMin+1)

@@ -72,6 +72,16 @@ func TestSkewedDrawsFavourTheFirstCustomers(t *testing.T) {
 	}
 }
 
+func TestAStreamDrawsTheKindsThatItIsTold(t *testing.T) {
+	seen := map[string]int{}
+	for _, call := range NewSkewedSmallbank(1, 1, 1000, 1.1).Of("write_check", "send_payment").Block(400) {
+		seen[kinds[call.Kind].name]++
+	}
+	if len(seen) != 2 || seen["write_check"] < 150 || seen["send_payment"] < 150 {
+		t.Errorf("drew %v", seen)
+	}
+}
+
 func TestTheMixIsAsHotAsItSays(t *testing.T) {
 	mix := Mix{Accounts: 1000, Each: 8, HotRead: 0.4, HotWrite: 0.1, HotShare: 0.01}
 	next, again := mix.Stream(7, 1, ReadWrite), mix.Stream(7, 1, ReadWrite)

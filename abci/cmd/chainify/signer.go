@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/signer"
 )
 
 const (
@@ -67,12 +67,6 @@ func serveSigner(ctx context.Context, home config.Home, address string, log cmtl
 	if path, unix := strings.CutPrefix(address, "unix://"); unix {
 		dial = privval.DialUnixFn(path)
 	}
-	endpoint := privval.NewSignerDialerEndpoint(log, dial, privval.SignerDialerEndpointConnRetries(math.MaxInt32),
-		privval.SignerDialerEndpointRetryWaitInterval(signerAgain))
-	server := privval.NewSignerServer(endpoint, doc.ChainID, key)
-	if err := server.Start(); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return server.Stop()
+	signer.Serve(ctx, dial, signerAgain, doc.ChainID, key, func(err error) { log.Debug("the connection to the node ends; dialling again", "err", err) })
+	return nil
 }

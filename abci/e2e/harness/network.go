@@ -20,6 +20,7 @@ type Config struct {
 	Dir           string // everything is kept under it; emptied first when an earlier network made it
 	PG            string // prefix of a PostgreSQL tree with the extension: PG/lib/postgresql/MAJOR, PG/share/postgresql/MAJOR
 	Chainify      string // the node's binary; empty when no node will be started
+	CometBFT      string // CometBFT's own binary, which runs beside "chainify app"; empty: it is in the node's process
 	Database      string // made in every cluster
 	Organisations []string
 	MariaDB       []string      // those of them that keep a MariaDB; the others keep a PostgreSQL
@@ -48,7 +49,8 @@ type Network struct {
 	Dir           string
 	Database      string
 	account       Account
-	chainify      string // a copy of the binary that the account can reach
+	chainify      string // copies of the binaries that the account can reach
+	comet         string // empty: CometBFT is in the nodes' processes
 	closeOnce     sync.Once
 }
 
@@ -90,6 +92,12 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if cfg.Chainify != "" {
 		if err := copyProgram(cfg.Chainify, n.chainify); err != nil {
 			return nil, fmt.Errorf("copy the node's binary: %w", err)
+		}
+	}
+	if cfg.CometBFT != "" {
+		n.comet = filepath.Join(cfg.Dir, "bin", "cometbft")
+		if err := copyProgram(cfg.CometBFT, n.comet); err != nil {
+			return nil, fmt.Errorf("copy CometBFT's binary: %w", err)
 		}
 	}
 	if cfg.Lan {

@@ -31,6 +31,8 @@ type Node struct {
 	program  string // empty: that of the network
 	net      *Network
 	node     *Process
+	inner    bool     // CometBFT is in the node's process, although Config.CometBFT is set
+	comet    *Process // CometBFT, where it is a process of its own (see Config.CometBFT); nil: it never ran
 	signer   *Process // holds the node's validator key (see SeparateSigner); nil: the node does
 }
 
@@ -158,10 +160,17 @@ func (n *Node) StartNode() error { return n.StartNodeWith() }
 
 // StartNodeWith is StartNode with variables beside the node's usual environment.
 func (n *Node) StartNodeWith(env ...string) error {
+	if n.net.comet != "" && !n.inner {
+		return errors.Join(n.startApp(env), n.StartComet())
+	}
+	return n.startNode("start", env)
+}
+
+func (n *Node) startNode(command string, env []string) error {
 	if n.net.clocks {
 		env = append(env, ClockVariable+"="+n.clock())
 	}
-	args := []string{"start", "--home", n.Home()}
+	args := []string{command, "--home", n.Home()}
 	if n.Explorer != "" {
 		args = append(args, "--explorer="+n.Explorer)
 	}
@@ -181,7 +190,7 @@ func (n *Node) StopNode() error {
 	if n.node == nil {
 		return nil
 	}
-	return n.node.stop(syscall.SIGTERM, nodeStopLimit)
+	return errors.Join(n.node.stop(syscall.SIGTERM, nodeStopLimit), n.stopComet())
 }
 
 // KillNode ends the node at once.

@@ -1,0 +1,325 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dbm "github.com/cometbft/cometbft-db"
+	cmtlog "github.com/cometbft/cometbft/libs/log"
+	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/p2p"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/remote"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// cometVariable names the home for which a process of this test program is CometBFT.
+const cometVariable = "CHAINIFY_TEST_COMETBFT"
+
+// TestCometBFTProcess is no test: it is what "cometbft start" does, in a process of its own. It
+// lasts until the process is ended.
+func TestCometBFTProcess(t *testing.T) {
+	home := config.Home(os.Getenv(cometVariable))
+	if home == "" {
+		t.Skip("run by the tests of CometBFT in a process of its own")
+	}
+	c, err := config.Load(string(home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := c.CometBeside(home, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := cometnode.DefaultNewNode(settings, cmtlog.NewNopLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-n.Quit()
+}
+
+// process is a CometBFT that a test starts.
+type process struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// startComet runs CometBFT for a node.
+func (r *runner) startComet() *process {
+	r.t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCometBFTProcess$", "-test.timeout=10m")
+	cmd.Env = append(os.Environ(), cometVariable+"="+string(r.home))
+	cmd.Stdout, cmd.Stderr = r.log, r.log
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	p := &process{cmd, make(chan error, 1)}
+	go func() { p.done <- cmd.Wait() }()
+	r.t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends it at once; an ended one stays ended.
+func (p *process) kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	p.ends()
+}
+
+// ends waits until it has ended, by itself or not.
+func (p *process) ends() bool {
+	select {
+	case err := <-p.done:
+		p.done <- err
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// serves waits until a node takes transactions, and is connected with others.
+func serves(t *testing.T, c *gateway.Client, peers int) {
+	t.Helper()
+	eventually(t, patience, "serving", func() bool {
+		s, err := c.Status(context.Background())
+		return err == nil && s.State == "serving" && int(s.Peers) == peers
+	})
+}
+
+// The application lasts while CometBFT is killed and comes back, and CometBFT ends when the
+// application goes.
+func TestCometBFTComesAndGoes(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	r.beside = true
+	r.start()
+	comet := r.startComet()
+	c := r.dial()
+	serves(t, c, 0)
+	first := execute(t, c, "INSERT INTO t VALUES (1)")
+	if !first.Succeeded || first.Block != 1 {
+		t.Fatalf("outcome %v", first)
+	}
+
+	comet.kill()
+	eventually(t, patience, "noticed", func() bool { return strings.Contains(r.log.String(), "CometBFT went away") })
+	comet = r.startComet()
+	serves(t, c, 0)
+	if second := execute(t, c, "INSERT INTO t VALUES (2)"); second.Block != 2 {
+		t.Fatalf("outcome %v", second)
+	}
+
+	r.stop()
+	if !comet.ends() {
+		t.Fatal("CometBFT runs without its application")
+	}
+	r.start()
+	r.startComet()
+	c = r.dial()
+	serves(t, c, 0)
+	out, err := c.Wait(context.Background(), 5_000, first.Id)
+	if err != nil || len(out) != 1 || out[0].Block != 1 {
+		t.Fatalf("the outcome after a restart: %v, %v", out, err)
+	}
+	if third := execute(t, c, "INSERT INTO t VALUES (3)"); third.Block != 3 {
+		t.Fatalf("outcome %v", third)
+	}
+}
+
+// A home works either way, one after the other.
+func TestCometBFTMovesOutAndIn(t *testing.T) {
+	r := newNetwork(t, "acme")[0]
+	for block, beside := range []bool{false, true, false, true} {
+		r.beside = beside
+		r.start()
+		var comet *process
+		if beside {
+			comet = r.startComet()
+		}
+		c := r.dial()
+		serves(t, c, 0)
+		if out := execute(t, c, "INSERT INTO t VALUES (1)"); !out.Succeeded || out.Block != uint64(block)+1 {
+			t.Fatalf("outcome %v", out)
+		}
+		r.stop()
+		if comet != nil && !comet.ends() {
+			t.Fatal("CometBFT runs without its application")
+		}
+	}
+}
+
+// Four organisations agree, and the one whose processes are killed comes back. Nobody else is let
+// in.
+func TestFourNodesAgreeBesideCometBFT(t *testing.T) {
+	if testing.Short() {
+		t.Skip("eight processes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	comets, clients := make([]*process, len(nodes)), make([]*gateway.Client, len(nodes))
+	for i, r := range nodes {
+		r.beside = true
+		r.start()
+		comets[i], clients[i] = r.startComet(), r.dial()
+	}
+	for _, c := range clients {
+		serves(t, c, 3)
+	}
+	for i := range 8 {
+		if out := execute(t, clients[i%4], "INSERT INTO t VALUES (1)"); !out.Succeeded {
+			t.Fatalf("outcome %v", out)
+		}
+	}
+	comets[3].kill()
+	nodes[3].stop()
+	execute(t, clients[0], "INSERT INTO t VALUES (2)")
+	nodes[3].start()
+	nodes[3].startComet()
+	clients[3] = nodes[3].dial()
+	serves(t, clients[3], 3)
+	last := execute(t, clients[3], "INSERT INTO t VALUES (3)")
+	for i, c := range clients {
+		eventually(t, patience, "the last block", func() bool {
+			s, err := c.Status(context.Background())
+			return err == nil && s.LastCommitted >= last.Block
+		})
+		for _, says := range []string{"MISMATCH", "conflicting"} {
+			if strings.Contains(nodes[i].log.String(), says) {
+				t.Errorf("node %d logs %q", i, says)
+			}
+		}
+	}
+}
+
+func TestANodeIsLetInByItsNameAlone(t *testing.T) {
+	nodes := newNetwork(t, "acme", "bolt")
+	peer, err := nodes[1].home.NodeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(string(nodes[0].home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := assembled(t, nodes[0], c)
+	admits := n.order.(*beside).admits
+	if err := admits.admitsID(peer.ID()); err != nil {
+		t.Errorf("a peer of the configuration: %v", err)
+	}
+	stranger := p2p.ID(strings.Repeat("ab", 20))
+	if err := admits.admitsID(stranger); err == nil {
+		t.Error("a stranger is let in")
+	}
+	if err := os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(string(stranger)+" # by word of mouth\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := admits.admitsID(stranger); err != nil {
+		t.Errorf("a node that the operator names: %v", err)
+	}
+	// An organisation that was seen, and is in the registry no more.
+	gone := wire.Vouch{Organisation: "gone"}
+	gone.Sign([]byte("a key"), make([]byte, 64))
+	if err := admits.keep(peer.ID(), "", gone.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := admits.admitsID(peer.ID()); err == nil || !strings.Contains(err.Error(), "not a member") {
+		t.Errorf("a peer whose organisation left: %v", err)
+	}
+	// A peer's vouch is kept only when a member's key signed it.
+	admits.learn([]remote.Peer{{ID: string(peer.ID()), Moniker: "bolt"}})
+	if kept, err := admits.kept(peer.ID()); err != nil || kept != gone.String() {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}
+
+// assembled is a node of a home that is not started.
+func assembled(t *testing.T, r *runner, c config.Config) *node {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend(), Beside: true}, log: log, conduct: peers.NewConduct(log), failed: make(chan string, 1), newer: make(chan error, 1)}
+	if err := n.assemble(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.close() })
+	return n
+}
+
+func TestKeptBlocksBeginWithThePendingOne(t *testing.T) {
+	b := bodies{db: dbm.NewMemDB()}
+	if err := b.open(); err != nil {
+		t.Fatal(err)
+	}
+	for height := int64(1); height <= 9; height++ {
+		below := height // nothing is pending
+		if height > 5 {
+			below = 5 // block 5 is
+		}
+		if err := b.keep(height, [][]byte{{byte(height)}}, below); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := bodies{db: b.db} // as after a restart
+	if err := again.open(); err != nil || again.oldest != 5 {
+		t.Fatalf("the oldest is %d, %v", again.oldest, err)
+	}
+	for height := int64(1); height <= 10; height++ {
+		txs, err := again.load(height)
+		if err != nil || (txs != nil) != (height >= 5 && height <= 9) || again.has(height) != (txs != nil) {
+			t.Errorf("block %d: %v, %v", height, txs, err)
+		}
+	}
+	if err := again.keep(10, nil, 10); err != nil {
+		t.Fatal(err)
+	}
+	if txs, err := again.load(10); err != nil || txs == nil || len(txs) > 0 {
+		t.Errorf("an empty block: %v, %v", txs, err)
+	}
+	if again.has(5) {
+		t.Error("a block that nobody needs stays")
+	}
+}
+
+func TestOwnVotesOutliveTheProcess(t *testing.T) {
+	o := ownVotes{db: dbm.NewMemDB()}
+	if votes, err := o.open(); err != nil || len(votes) != 0 {
+		t.Fatalf("%v, %v", votes, err)
+	}
+	vote := func(number uint64, hash byte) wire.EffectVote {
+		return wire.NewEffectsVote(wire.Key{Number: number}, "acme", wire.Hash{hash})
+	}
+	const all = 3 * votedMax
+	for number := uint64(1); number <= all; number++ {
+		for _, hash := range []byte{1, 2} { // the first word counts
+			v := vote(number, hash)
+			if err := o.keep(v.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := o.keep([]byte{1}); err == nil {
+		t.Error("garbage is kept")
+	}
+	again := ownVotes{db: o.db}
+	votes, err := again.open()
+	if err != nil || len(votes) != votedMax || len(o.of) > 2*votedMax {
+		t.Fatalf("%d votes, %d known, %v", len(votes), len(o.of), err)
+	}
+	for i, v := range votes {
+		if want := vote(uint64(all-votedMax+1+i), 1); v != want {
+			t.Errorf("vote %d is %v, want %v", i, v, want)
+		}
+	}
+	if !slices.Contains(votes, vote(all, 1)) {
+		t.Error("the newest vote is missing")
+	}
+}

@@ -1,0 +1,46 @@
+package node
+
+import (
+	"log/slog"
+
+	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/lane"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// orderer is CometBFT as the other parts of a node see it: in this process (ordering), or in one
+// of its own (beside).
+type orderer interface {
+	gateway.Broadcaster
+	app.Blocks
+	app.Mempool
+	// open makes what is needed for CometBFT's handshake with the application. In this process
+	// CometBFT shakes hands here, and replays what the application misses.
+	open(n *node) error
+	// voted is what this node voted on effects before the start (E5).
+	voted(n *node) ([]wire.EffectVote, error)
+	// start starts CometBFT, or begins to answer it. Parts of r keep it connected.
+	start(n *node, r *running) error
+	// stop ends what start began, bounded; close releases the rest.
+	stop(log *slog.Logger) error
+	close()
+	// height is that of the newest order block, oldest that of the oldest one that CometBFT keeps.
+	height() int64
+	oldest() int64
+	// aged tells that an order block is too old for evidence against a validator.
+	aged(height, last int64) bool
+	// hold keeps CometBFT from a block that this program cannot judge, until the node stops.
+	hold()
+	// catchingUp tells that the node takes no part in consensus yet, stops that it never will.
+	catchingUp() bool
+	stops() bool
+	// peers is how many nodes are connected. programs are the oldest versions of the protocol that
+	// their programs know, by organisation; one that is missing told none.
+	peers() uint32
+	programs() map[string]uint32
+	// laneCounts are those of the express lane; false: it is off.
+	laneCounts() (lane.Counts, bool)
+}
+
+var _ orderer = (*ordering)(nil)
