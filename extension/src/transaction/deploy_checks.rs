@@ -126,9 +126,9 @@ const RELATION: &str = "
     WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
                FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)";
 
-/// A query for each expression that rows are checked or computed with and no statement on them
-/// shows: checks, generated columns, expressions of unique keys, keys by a collation that takes
-/// different texts as equal, bounds of partitions.
+/// Queries with the expressions that no statement on rows shows. These are checks, generated
+/// columns, expressions of unique keys, keys by a collation that takes different texts as equal,
+/// and bounds of partitions.
 const UNSEEN: &str = "
     SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
     FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'c'
@@ -192,7 +192,7 @@ fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
 }
 
 /// Of a table that comes under the ledger as it is: collations that no statement on its rows would
-/// show. What its checks call, they call when a row comes, and it is refused then. Errors: CH006.
+/// show. Functions that its checks call run when a row comes, which fails then. Errors: CH006.
 pub fn attached(table: Oid) -> Result<(), PgError> {
     temporary(&[Address {
         class: catalog::RELATIONS,
