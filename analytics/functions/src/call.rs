@@ -265,7 +265,9 @@ impl Call {
         let (left, right) = (self.values::<T>(0)?, self.values::<T>(1)?);
         let one = |of: &Values<T>| of.values.first().copied().unwrap_or_default();
         let values: Vec<T::Native> = match (left.constant, right.constant) {
-            (false, false) => left.values.iter().zip(right.values).map(|(l, r)| f(*l, *r)).collect(),
+            (false, false) => {
+                left.values.iter().zip(right.values).map(|(l, r)| f(*l, *r)).collect()
+            }
             (true, false) => right.values.iter().map(|r| f(one(&left), *r)).collect(),
             (false, true) => left.values.iter().map(|l| f(*l, one(&right))).collect(),
             (true, true) => vec![f(one(&left), one(&right)); self.rows],

@@ -79,7 +79,10 @@ fn fields_are_the_columns_of_a_row() {
     check(1_000, values::row(), |columns| {
         let bytes = encoded(&columns);
         let fields = fields(&bytes).unwrap();
-        prop_assert_eq!([&bytes[..2], &fields.iter().map(|field| field.encoded).collect::<Vec<_>>().concat()].concat(), &bytes[..]);
+        prop_assert_eq!(
+            [&bytes[..2], &fields.iter().map(|field| field.encoded).collect::<Vec<_>>().concat()].concat(),
+            &bytes[..]
+        );
         let decoded: Vec<_> = fields
             .iter()
             .map(|field| {

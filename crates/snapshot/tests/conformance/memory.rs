@@ -135,7 +135,11 @@ fn a_refused_append_adds_no_row() {
         refused.push(row(100, Some(long.clone())));
         assert!(matches!(table.append(&borrowed(&refused)), Err(Error::Full { .. })));
         assert_eq!((table.rows(), table.slots()), (100, 100));
-        assert_eq!(table.dead_bytes(1).unwrap().0, table.dead_bytes(1).unwrap().1 - filled, "values that went are dead");
+        assert_eq!(
+            table.dead_bytes(1).unwrap().0,
+            table.dead_bytes(1).unwrap().1 - filled,
+            "values that went are dead"
+        );
         assert_eq!(table.append(&borrowed(&rows)).unwrap(), 100);
         for n in 0..200 {
             assert_eq!(table.value(n, 0).unwrap().unwrap(), (n as u64 % 100).to_le_bytes());
