@@ -77,8 +77,8 @@ pub struct Field<'a> {
     pub payload: &'a [u8],
 }
 
-/// The columns of a row, which are not decoded: ordinals, tags and lengths are checked, payloads are
-/// not. The first error is the last item. Cost: a few nanoseconds for each column.
+/// The columns of a row, which are not decoded. Ordinals, tags and lengths are checked, payloads
+/// are not. The first error is the last item. Cost: a few nanoseconds for each column.
 ///
 /// # Errors
 /// Bytes without a count.

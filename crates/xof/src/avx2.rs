@@ -16,8 +16,8 @@ const IV: [u32; 8] =
 const PERMUTATION: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
 const ROUNDS: usize = 7;
 
-/// Which word of the message is the `i`-th of a round. Looking it up costs nothing: it is known while
-/// this is compiled. Words that change their places cost a fifth of everything, by the memory.
+/// Which word of the message is the `i`-th of a round. Looking it up costs nothing: it is known
+/// while this is compiled. Words that change their places go through memory in each round.
 const SCHEDULE: [[usize; 16]; ROUNDS] = schedule();
 
 const fn schedule() -> [[usize; 16]; ROUNDS] {
