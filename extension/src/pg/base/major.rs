@@ -364,11 +364,12 @@ pub(in crate::pg) unsafe fn unknown_clause(query: &pg_sys::Query) -> Option<&'st
 }
 
 /// Whether a column is given a STORAGE where it is made.
-pub(in crate::pg) fn sets_storage(_column: &pg_sys::ColumnDef) -> bool {
+pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
     #[cfg(feature = "pg15")]
-    return false;
+    let (_, set) = (column, false);
     #[cfg(not(feature = "pg15"))]
-    return !_column.storage_name.is_null();
+    let set = !column.storage_name.is_null();
+    set
 }
 
 /// Columns of `pg_constraint` between the kind and the table. 18 has one more.
