@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
+	abci "github.com/cometbft/cometbft/abci/types"
 	cmtlog "github.com/cometbft/cometbft/libs/log"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
@@ -321,5 +323,40 @@ func TestOwnVotesOutliveTheProcess(t *testing.T) {
 	}
 	if !slices.Contains(votes, vote(all, 1)) {
 		t.Error("the newest vote is missing")
+	}
+}
+
+// voter is an application with a vote.
+type voter struct {
+	abci.BaseApplication
+	vote []byte
+}
+
+func (v voter) ExtendVote(context.Context, *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
+	return &abci.ResponseExtendVote{VoteExtension: v.vote}, nil
+}
+
+// full is a store whose disk is full.
+type full struct{ dbm.DB }
+
+func (full) SetSync(_, _ []byte) error { return errors.New("no space left on device") }
+
+// E5: CometBFT gets no vote that the disk does not hold.
+func TestAVoteIsKeptBeforeCometBFTHasIt(t *testing.T) {
+	v := wire.NewEffectsVote(wire.Key{Number: 7}, "acme", wire.Hash{1})
+	for name, db := range map[string]dbm.DB{"kept": dbm.NewMemDB(), "not kept": full{dbm.NewMemDB()}} {
+		b := &beside{n: &node{log: slog.New(slog.DiscardHandler)}, votes: ownVotes{db: db}}
+		if _, err := b.votes.open(); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := besideApp{voter{vote: v.Encode()}, b}.ExtendVote(context.Background(), &abci.RequestExtendVote{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again := ownVotes{db: db}
+		votes, err := again.open()
+		if err != nil || slices.Contains(votes, v) != (name == "kept") || len(answer.VoteExtension) > 0 != (name == "kept") {
+			t.Errorf("%s: stored %v, given %x, %v", name, votes, answer.VoteExtension, err)
+		}
 	}
 }
