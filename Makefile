@@ -158,6 +158,7 @@ test-mariadb: pgtree
 ## test-bench: the benchmarks, tiny, and their parts
 .PHONY: test-bench
 test-bench: pgtree
+	@scripts/setup-mariadb
 	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -timeout 20m ./...'
 
 ## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
@@ -251,7 +252,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -271,10 +272,11 @@ bench: pgtree build-node build-cometbft
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
 	@$(if $(findstring plain,$(BENCH)),scripts/setup-galera)
+	@$(if $(findstring engines,$(BENCH)),scripts/setup-mariadb)
 	@$(if $(findstring fabric,$(BENCH)),$(CARGO) build --release --locked -q -p chainify-sched --example fabric)
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
 		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -cometbft $(COMETBFT) \
-		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") $(if $(ROWS),-rows $(ROWS)) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chainify-db/chainify/bench/analytics"
 	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/engines"
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/fabric"
 	"github.com/chainify-db/chainify/bench/joining"
@@ -41,6 +42,7 @@ var benchmarks = []benchmark{
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
+	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, a tampered row in a MariaDB", true, runEngines},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
@@ -236,6 +238,22 @@ func runJoining(ctx context.Context, o options, r *report.Report, progress io.Wr
 	}
 	r.Parameters["rows"], r.Parameters["blocks"] = cfg.Rows, cfg.Blocks
 	return joining.Run(ctx, cfg, r)
+}
+
+func runEngines(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := engines.Config{
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Customers: o.customers, Block: o.block,
+		Rows: engines.DefaultRows, Clients: engines.DefaultClients, Settle: machine.SettleLimit, Progress: progress,
+	}
+	if o.short {
+		cfg.Rows, cfg.Settle = engines.ShortRows, 0
+	}
+	if o.rows > 0 {
+		cfg.Rows = o.rows
+		r.Command += fmt.Sprintf(" -rows %d", o.rows)
+	}
+	r.Parameters["rows"] = cfg.Rows
+	return engines.Run(ctx, cfg, r)
 }
 
 func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -20,6 +20,7 @@ import (
 type MariaDB struct {
 	Name    string
 	Socket  string
+	Options []string // further ones of the server, from its next start on
 	account Account
 	dir     string
 	pidDir  string
@@ -59,11 +60,11 @@ func (m *MariaDB) Start(ctx context.Context) error {
 	}
 	p, err := m.account.start(server{
 		name: "mariadb-" + m.Name, dir: m.dir, log: filepath.Join(m.dir, "mariadb.log"), pids: m.pidDir, path: path,
-		args: []string{
+		args: append([]string{
 			"--no-defaults", "--datadir=" + filepath.Join(m.dir, "data"), "--socket=" + m.Socket, "--pid-file=" + filepath.Join(m.dir, "pid"), "--tmpdir=" + m.dir,
 			"--skip-networking", "--skip-log-bin", "--innodb-buffer-pool-size=64M", "--innodb-rollback-on-timeout=1",
 			"--innodb-flush-log-at-trx-commit=1", "--max-allowed-packet=1G", "--character-set-server=utf8mb4",
-		},
+		}, m.Options...),
 	})
 	if err != nil {
 		return err
@@ -90,6 +91,9 @@ func (m *MariaDB) Stop() error {
 
 // Kill ends the server at once.
 func (m *MariaDB) Kill() { m.process.kill() }
+
+// PID is the server's process; it has been started.
+func (m *MariaDB) PID() int { return m.process.PID() }
 
 // DSN is a connection string for a node.
 func (m *MariaDB) DSN(database, user string) string {

@@ -1,0 +1,206 @@
+// Package engines measures consortia whose organisations keep different databases. Smallbank runs
+// with two PostgreSQL and two MariaDB beside four PostgreSQL, and in each engine's block executor
+// alone. An organisation with a MariaDB puts a row right. Clients speak to the nodes' sockets.
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/chainify-db/chainify/bench/chart"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// DefaultRows are those of the table in which a row is tampered with; ShortRows are for
+// development.
+const (
+	DefaultRows = 1_000_000
+	ShortRows   = 20_000
+)
+
+// DefaultClients are the numbers of sessions that commit single statements.
+var DefaultClients = []int{1, 4, 8, 16, 32, 64}
+
+// Config is one run.
+type Config struct {
+	Dir, PG, Chainify, Out            string
+	Seed                              uint64
+	Repeat, Seconds, Customers, Block int
+	Rows                              int           // of the table in which a row is tampered with
+	Clients                           []int         // that commit single statements
+	Settle                            time.Duration // how long the load of the set-up is waited for at most
+	Progress                          io.Writer
+}
+
+// The systems of the series.
+const (
+	postgresEffects    = "effects, 4 PostgreSQL"
+	mixedEffects       = "effects, 2 PostgreSQL and 2 MariaDB"
+	postgresStatements = "order-execute, 4 PostgreSQL"
+	mixedStatements    = "order-execute, 2 PostgreSQL and 2 MariaDB"
+	postgresBlock      = "block executor, PostgreSQL"
+	mariaBlock         = "block executor, MariaDB"
+	mariaSingle        = "single statements, MariaDB" // point: sessions
+	tamperedRow        = "tampered row in a MariaDB: from its touch until its organisation is back"
+)
+
+// publishedBack is how long the heterogeneous network of the ChainifyDB paper took, in seconds.
+const publishedBack = 17
+
+// targets are the promises; medians.
+var targets = map[string]report.Target{
+	"engines.effects_over_executor":    report.AtLeast(1),
+	"engines.statements_over_executor": report.AtLeast(1),
+	"engines.block_over_single":        report.AtLeast(1),
+	"engines.back_s":                   report.AtMost(5),
+}
+
+// system is one of what is compared. measure does it once.
+type system struct {
+	name    string
+	point   float64
+	measure func(ctx context.Context, repetition int) (report.Sample, error)
+}
+
+// Run measures all, interleaved, and adds series, figures and a plot.
+func Run(ctx context.Context, cfg Config, r *report.Report) error {
+	if err := throughput(ctx, cfg, r); err != nil {
+		return err
+	}
+	if err := tampering(ctx, cfg, r); err != nil {
+		return err
+	}
+	return errors.Join(figures(r, cfg), draw(r, cfg))
+}
+
+// throughput measures networks and executors.
+func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
+	var opened []interface{ end(error) error }
+	defer func() {
+		for _, o := range opened {
+			err = errors.Join(err, o.end(err))
+		}
+	}()
+	var systems []system
+	for _, c := range []struct {
+		dir, effects, statements string
+		mariaDB                  []string
+	}{
+		{"postgres", postgresEffects, postgresStatements, nil},
+		{"mixed", mixedEffects, mixedStatements, organisations[2:]},
+	} {
+		bank, err := openBank(ctx, cfg, c.dir, c.mariaDB)
+		if bank != nil {
+			opened = append(opened, bank)
+		}
+		if err != nil {
+			return err
+		}
+		systems = append(systems, system{c.effects, 0, bank.effects}, system{c.statements, 0, bank.statements})
+	}
+	alone, err := openExecutors(ctx, cfg)
+	if alone != nil {
+		opened = append(opened, alone)
+	}
+	if err != nil {
+		return err
+	}
+	systems = append(systems, alone.systems(cfg)...)
+	if err := errors.Join(machine.Facts(r, alone.net.Dir), describe(ctx, cfg, r, alone), machine.Settle(ctx, r, cfg.Settle, cfg.Progress)); err != nil {
+		return err
+	}
+	for repetition := range cfg.Repeat + 1 { // the first fills caches and makes plans, and does not count
+		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
+			return err
+		}
+	}
+	return machine.NoteDisk(r, alone.net.Dir)
+}
+
+// repeat measures every system once, in an order of this repetition.
+func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r *report.Report) error {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)))
+	for _, i := range random.Perm(len(systems)) {
+		s := systems[i]
+		load := machine.Load()
+		sample, err := s.measure(ctx, repetition)
+		if err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", s.name, repetition, err)
+		}
+		if repetition == 0 {
+			continue
+		}
+		sample.Repetition, sample.Load = repetition, load
+		r.Add(s.name, s.point, "tx/s", sample)
+		fmt.Fprintf(cfg.Progress, "repetition %d/%d: %-42s %3.0f  %7.0f tx/s, %6.1f us of server CPU each, load %.1f\n",
+			repetition, cfg.Repeat, s.name, s.point, sample.Value, sample.ServerCPUUS, load)
+	}
+	return nil
+}
+
+// figures states what the run says.
+func figures(r *report.Report, cfg Config) error {
+	values := func(name string) []float64 { return r.Find(name, 0).Values() }
+	single := r.Best(mariaSingle)
+	if single == nil {
+		return errors.New("no single statements were measured")
+	}
+	slower := mariaBlock
+	if r.Find(postgresBlock, 0).Spread.Median < r.Find(mariaBlock, 0).Spread.Median {
+		slower = postgresBlock
+	}
+	share := min(float64(runtime.NumCPU())/float64(len(organisations)), 1)
+	executor := values(slower)
+	for i := range executor {
+		executor[i] *= share
+	}
+	const ratio = "two PostgreSQL and two MariaDB / four PostgreSQL"
+	for _, f := range []struct {
+		id   string
+		a, b []float64
+		how  string
+	}{
+		{"engines.effects", values(mixedEffects), values(postgresEffects), "Smallbank as write sets; " + ratio},
+		{"engines.statements", values(mixedStatements), values(postgresStatements), "Smallbank's transactions of one statement, executed everywhere; " + ratio},
+		{"engines.effects_cpu", r.Find(mixedEffects, 0).CPUs(), r.Find(postgresEffects, 0).CPUs(), "processor time of nodes and databases for a write set; " + ratio},
+		{"engines.statements_cpu", r.Find(mixedStatements, 0).CPUs(), r.Find(postgresStatements, 0).CPUs(), "processor time of nodes and databases for a statement; " + ratio},
+		{
+			"engines.effects_over_executor", values(mixedEffects), executor,
+			fmt.Sprintf("write sets of the mixed network / %s, of whose rate each of four has %g on these cores", slower, share),
+		},
+		{
+			"engines.statements_over_executor", values(mixedStatements), executor,
+			fmt.Sprintf("statements of the mixed network / %s, of whose rate each of four has %g on these cores", slower, share),
+		},
+		{
+			"engines.block_over_single", values(mariaBlock), single.Values(),
+			fmt.Sprintf("blocks of %d statements in a MariaDB with a ledger, each COMMIT durable / the same statements one by one and durable, %g sessions, the best number", cfg.Block, single.Point),
+		},
+	} {
+		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+			return err
+		}
+	}
+	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets["engines.back_s"],
+		fmt.Sprintf("from the submission of a transaction that changes a tampered row of a MariaDB with %d rows until its organisation has the block and the row, recorded the cure and serves; two and two under load; published: %d s", cfg.Rows, publishedBack))
+}
+
+func draw(r *report.Report, cfg Config) error {
+	bars := chart.Bars{Title: "Transactions per second"}
+	for _, s := range r.Series {
+		if s.Unit != "s" {
+			name := s.System
+			if s.Point > 0 {
+				name += fmt.Sprintf(" (%g)", s.Point)
+			}
+			bars.Bars = append(bars.Bars, chart.Level{Name: name, Spread: s.Spread})
+		}
+	}
+	return bars.Write(cfg.Out, r.Name)
+}

@@ -1,0 +1,79 @@
+package engines
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/benchtest"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// A client's customers are never in two write sets that are under way. All kinds of transactions
+// come up.
+func TestWriteSetsAreOfCustomersThatAreFree(t *testing.T) {
+	known := map[int64]balances{}
+	for customer := range int64(40) {
+		known[customer] = balances{checkingStart, savingsStart}
+	}
+	till := newTill(rand.New(rand.NewPCG(1, 2)), known)
+	busy, kinds := map[int64]bool{}, map[int]int{}
+	for len(till.free) > 1 {
+		s, customers, err := till.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := wire.DecodeWriteSet(s.Effects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[len(set.Changes)]++
+		for _, customer := range customers {
+			if busy[customer] {
+				t.Errorf("customer %d is in two transactions", customer)
+			}
+			busy[customer] = true
+		}
+	}
+	if kinds[1] == 0 || kinds[2] == 0 || kinds[3] == 0 {
+		t.Errorf("numbers of changes: %v", kinds)
+	}
+}
+
+// The whole benchmark, tiny, against real servers of both engines.
+func TestTheBenchmarkRuns(t *testing.T) {
+	tree, dir := benchtest.Places(t)
+	if _, err := exec.LookPath("mariadb-install-db"); err != nil {
+		t.Skip("there is no MariaDB: scripts/setup-mariadb installs it")
+	}
+	node := filepath.Join(dir, "chainify")
+	build := exec.Command("go", "build", "-o", node, "./cmd/chainify")
+	build.Dir = filepath.Join("..", "..", "abci")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the node: %v\n%s", err, out)
+	}
+	var progress strings.Builder
+	r := &report.Report{Name: "engines", Versions: map[string]string{}, Settings: map[string]any{}}
+	err := Run(t.Context(), Config{
+		Dir: filepath.Join(dir, "engines"), PG: tree, Chainify: node, Out: t.TempDir(), Seed: 1, Repeat: 1, Seconds: 1, Customers: 400, Block: 50,
+		Rows: 2 * rowsKept, Clients: []int{1, 4}, Progress: &progress,
+	}, r)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	ids := map[string]bool{}
+	for _, f := range r.Figures {
+		ids[f.ID] = true
+	}
+	for id := range targets {
+		if !ids[id] {
+			t.Errorf("there is no figure %s", id)
+		}
+	}
+	if len(ids) != 8 || r.Versions["mariadb"] == "" || r.Settings["postgresql"] == nil {
+		t.Errorf("%v, %v, %v", ids, r.Versions, r.Settings)
+	}
+}
