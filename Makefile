@@ -252,7 +252,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n for steadier figures; STRICT=1: a missed target is a failure); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n: steadier figures; STRICT=1: missed targets fail); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
