@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -22,12 +21,11 @@ func (n *Node) startApp(env []string) error {
 	return n.startNode("app", env)
 }
 
-// StartComet runs CometBFT beside the node, after an earlier one has ended: that one ends by itself
-// when its application went.
+// StartComet runs CometBFT beside the node, after an earlier one has ended. That one ends by itself
+// when its application went. One that was asking then may wait for ever: it is killed, as by a
+// service manager.
 func (n *Node) StartComet() (err error) {
-	if err := n.waitComet(); err != nil {
-		return err
-	}
+	n.endComet()
 	n.comet, err = n.net.account.start(server{
 		name: "comet-" + n.Name, dir: n.Home(), log: filepath.Join(n.net.Dir, n.Name, "comet.log"), pids: filepath.Join(n.net.Dir, "pids"),
 		path: n.net.comet, args: []string{"start", "--home", n.Home()}, host: n.net.lan.host(n.Name),
@@ -35,19 +33,18 @@ func (n *Node) StartComet() (err error) {
 	return err
 }
 
-func (n *Node) waitComet() error {
+func (n *Node) endComet() {
 	if n.comet == nil {
-		return nil
+		return
 	}
 	select {
 	case <-n.comet.done:
-		return nil
 	case <-time.After(nodeStopLimit):
-		return fmt.Errorf("CometBFT of %s still runs:\n%s", n.Name, n.comet.tail(15))
+		n.comet.kill()
 	}
 }
 
-// stopComet ends CometBFT, if it has not ended with its application.
+// stopComet ends CometBFT, if it has not ended by itself.
 func (n *Node) stopComet() error {
 	if n.comet == nil {
 		return nil

@@ -185,12 +185,13 @@ func (n *Node) startNode(command string, env []string) error {
 	return nil
 }
 
-// StopNode ends the node as an operator would.
+// StopNode ends the node as an operator would: a CometBFT beside it first, while its questions are
+// answered.
 func (n *Node) StopNode() error {
 	if n.node == nil {
 		return nil
 	}
-	return errors.Join(n.node.stop(syscall.SIGTERM, nodeStopLimit), n.stopComet())
+	return errors.Join(n.stopComet(), n.node.stop(syscall.SIGTERM, nodeStopLimit))
 }
 
 // KillNode ends the node at once.
