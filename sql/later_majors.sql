@@ -1,5 +1,5 @@
 \i sql/setup.sql
--- What came after PostgreSQL 15 is refused in every organisation: those with 15 do not know it, the others name it.
+-- Statements and functions newer than PostgreSQL 15 are refused in every organisation: those with 15 do not know them, the others name them.
 SET client_min_messages = error;
 GRANT CREATE ON SCHEMA public TO admin;
 SELECT ok, message FROM test.deploy('CREATE TABLE item (id int PRIMARY KEY, n int CONSTRAINT positive CHECK (n > 0)); GRANT SELECT, INSERT, UPDATE, DELETE ON item TO alice');

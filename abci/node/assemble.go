@@ -24,16 +24,21 @@ import (
 // standby may have been promoted meanwhile.
 const promotedAfter = 2 * time.Second
 
-// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
-// with the application.
-func (n *node) assemble() error {
+// openHome reads the genesis, opens the store and the keys.
+func (n *node) openHome() error {
 	if err := n.loadGenesis(); err != nil {
 		return err
 	}
 	if err := n.openStore(); err != nil {
 		return err
 	}
-	if err := n.openKeys(); err != nil {
+	return n.openKeys()
+}
+
+// assemble makes the parts, from the database outwards; nothing runs yet but CometBFT's handshake
+// with the application.
+func (n *node) assemble() error {
+	if err := n.openHome(); err != nil {
 		return err
 	}
 	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {

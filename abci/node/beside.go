@@ -110,13 +110,7 @@ func configure(n *node) error {
 func Configure(opt Options) (err error) {
 	n := &node{opt: opt, log: opt.Log}
 	defer func() { err = errors.Join(err, n.close()) }()
-	if err := n.loadGenesis(); err != nil {
-		return err
-	}
-	if err := n.openStore(); err != nil {
-		return err
-	}
-	if err := n.openKeys(); err != nil {
+	if err := n.openHome(); err != nil {
 		return err
 	}
 	return errors.Join(n.keys.check(), configure(n))

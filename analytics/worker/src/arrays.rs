@@ -115,7 +115,8 @@ fn column(rows: &Rows, group: usize, of: &Column, slots: usize) -> std::result::
         Cell::Text | Cell::Padded(_) => {
             let (views, buffers) = views(&of.buffers, &cells, slots);
             // SAFETY: the views of rows lead to UTF-8 that this snapshot keeps (V1): the mirror
-            // took it from a `str`, and `views` gives each view its place in the part. Slots without a row are filtered before anything looks there,
+            // took it from a `str`, and `views` gives each view its place in the part. Slots without
+            // a row are filtered before anything looks there,
             // and no kernel looks at the value of a NULL.
             Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })
         }
