@@ -155,11 +155,12 @@ test-mariadb: pgtree
 	@scripts/setup-mariadb
 	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 10m ./backend/mariadb'
 
-## test-bench: the benchmarks, tiny, and their parts
+## test-bench: parts of the benchmarks, and those of one database, tiny; WHOLE=1: those of whole networks too
 .PHONY: test-bench
+# Servers of two benchmarks at once would take each other's time: one package after the other.
 test-bench: pgtree
-	@scripts/setup-mariadb
-	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -timeout 20m ./...'
+	@$(if $(WHOLE),scripts/setup-mariadb)
+	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -p 1 $(if $(WHOLE),-timeout 30m,-short -timeout 10m) ./...'
 
 ## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
 FUZZ_RUNS ?= 5000000

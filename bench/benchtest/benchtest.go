@@ -24,3 +24,11 @@ func Places(t *testing.T) (tree, dir string) {
 	}
 	return tree, dir
 }
+
+// Long skips a test of whole networks where tests are to be short (go test -short).
+func Long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes minutes: make test-bench WHOLE=1")
+	}
+}

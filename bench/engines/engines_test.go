@@ -2,7 +2,6 @@ package engines
 
 import (
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -47,12 +46,9 @@ func TestWriteSetsAreOfCustomersThatAreFree(t *testing.T) {
 	}
 }
 
-// The whole benchmark, tiny, against real servers of both engines. It takes a minute or two, so
-// that `make test` leaves it out.
+// The whole benchmark, tiny, against real servers of both engines.
 func TestTheBenchmarkRuns(t *testing.T) {
-	if os.Getenv("CHAINIFY_TEST_ENGINES") == "" {
-		t.Skip("CHAINIFY_TEST_ENGINES is not set")
-	}
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	if _, err := exec.LookPath("mariadb-install-db"); err != nil {
 		t.Skip("there is no MariaDB: scripts/setup-mariadb installs it")

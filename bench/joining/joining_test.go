@@ -13,6 +13,7 @@ import (
 
 // The whole benchmark, tiny, against real databases.
 func TestTheBenchmarkRuns(t *testing.T) {
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	node := filepath.Join(dir, "chainify")
 	build := exec.Command("go", "build", "-o", node, "./cmd/chainify")

@@ -26,6 +26,7 @@ func build(t *testing.T, module, pkg, into string) {
 
 // The whole benchmark, tiny, against real databases and nodes.
 func TestTheBenchmarkRuns(t *testing.T) {
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := Config{
@@ -87,6 +88,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 
 // The papers' experiments, tiny, with a point or two of each.
 func TestThePapersRun(t *testing.T) {
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := Config{

@@ -127,6 +127,7 @@ func TestWaitsOfABlockAreSeen(t *testing.T) {
 
 // The measurement, tiny, against real databases and nodes.
 func TestPlainSQLIsMeasured(t *testing.T) {
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := Config{Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Repeat: 1, Seconds: 1, Hasty: true, Only: []string{"simple-update", hotRows}, Progress: &progress}

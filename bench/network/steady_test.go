@@ -13,6 +13,7 @@ import (
 
 // A constant rate, for seconds, against real databases and nodes.
 func TestASteadyLoadIsMeasured(t *testing.T) {
+	benchtest.Long(t)
 	tree, dir := benchtest.Places(t)
 	var progress strings.Builder
 	cfg := SteadyConfig{
