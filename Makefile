@@ -220,7 +220,7 @@ applications: pgtree build-node
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_APPLICATIONS=$(CURDIR)/build/applications \
 		$(GO) test -count=1 -timeout 15m -parallel 2 -v -run 'Unmodified$$|DjangosOwnTests' ./e2e
 
-## soak: random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
+## soak: the drill of a lost machine, then random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
 RUNS      ?= 0
 LENGTH    ?= 60s
@@ -231,6 +231,7 @@ ifdef RATE
 soak: steady
 else
 soak: pgtree build-node build-clock
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) $(GO) test -count=1 -timeout 10m -run TestAStandbyNodeTakesOver ./e2e
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
 ## tamper: changes behind the ledger of one organisation of a real network are undone, by a block and by the scrubber (three minutes)

@@ -117,6 +117,7 @@ type preview struct {
 	result   *order.Result
 	proposed bool // effects knows of it; of the consensus connection alone
 	hash     wire.Hash
+	micro    int64           // the time of the order block, as order.Block has it
 	snapshot *order.Snapshot // from FinalizeBlock on, at the heights that have one
 }
 
@@ -302,7 +303,7 @@ func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*p
 	if err != nil {
 		return nil, err
 	}
-	p := &preview{next: next, result: result, hash: block.Hash}
+	p := &preview{next: next, result: result, hash: block.Hash, micro: block.TimeMicro}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.previews) >= previewsMax {

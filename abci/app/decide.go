@@ -87,7 +87,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 
 // tell hands a committed block's decision to effects.
 func (a *App) tell(p *preview) error {
-	d := Decision{Height: p.next.Height(), Certificate: p.result.Certified, Refused: p.result.Refused}
+	d := Decision{Height: p.next.Height(), TimeMicro: p.micro, Certificate: p.result.Certified, Refused: p.result.Refused}
 	if p.result.Ordered != nil || p.result.Advanced {
 		block, err := a.pendingBlock(p)
 		if err != nil && !errors.Is(err, wire.ErrPruned) { // from before the snapshot that this node joined by: its database has it

@@ -14,7 +14,7 @@ func Wrong(s *wire.StatusResponse) []string {
 		wrong = append(wrong, fmt.Sprintf("organisation %q takes no part in the consortium, or not with this node's gateway key (\"chainify org list\")", s.Organisation))
 	}
 	switch s.State {
-	case "serving", "executing", "ordering_only":
+	case "serving", "executing", "ordering_only", "standby":
 	case "database_down":
 		wrong = append(wrong, "the database cannot be reached; the node orders and waits for it")
 	case "catching_up":

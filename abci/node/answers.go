@@ -79,8 +79,13 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
 		out.Protocol = n.protocol(order)
 	}
-	if n.order.catchingUp() {
+	switch silent := n.silence.check(); {
+	case n.order.catchingUp():
 		out.State = "catching_up"
+	case n.standby:
+		out.State, out.Outside = "standby", false
+	case silent != nil:
+		out.Reason = "this node signs nothing yet: " + silent.Error()
 	}
 	return out
 }

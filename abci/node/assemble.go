@@ -82,7 +82,10 @@ func (n *node) openKeys() (err error) {
 			return err
 		}
 	}
-	n.keys, err = newKeys(n.opt.Home, &n.opt.Config, remote, n.registry, n.newerProtocol, n.log)
+	if n.silence, err = newSilence(memory{n.store}, n.log); err != nil {
+		return err
+	}
+	n.keys, err = newKeys(n, remote)
 	return err
 }
 
@@ -133,6 +136,10 @@ func (n *node) assembleDatabase() error {
 
 func (n *node) openDatabase(orderingOnly bool) error {
 	c := n.opt.Config.Database
+	if n.standby {
+		n.log.Info("a standby: it keeps the order, and neither votes nor uses the database before chainify take-over")
+		return nil
+	}
 	if c.DSN == "" {
 		if !orderingOnly {
 			n.log.Warn("no database is configured: this node only orders, and unless another node of the organisation votes on effects, the organisation counts as one that is away")

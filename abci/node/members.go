@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -28,9 +29,11 @@ type keys struct {
 	registry     func() *order.Registry
 	slots        bool           // as Home.OpenSigner takes it
 	remote       *config.Signer // in place of the home's validator keys; nil: there is none
-	// newer is why nothing may be signed: a version of the protocol that the program does not know.
-	newer func() error
-	log   *slog.Logger
+	// silent is why nothing may be signed; nil: it may. quiet is the same of a node that took over
+	// alone.
+	silent, quiet func() error
+	shown         string // the vouch of a standby's home; empty: the keys of the home sign one
+	log           *slog.Logger
 
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
@@ -42,17 +45,23 @@ type keys struct {
 
 var _ types.PrivValidator = (*keys)(nil)
 
-func newKeys(home config.Home, c *config.Config, remote *config.Signer, registry func() *order.Registry, newer func() error, log *slog.Logger) (*keys, error) {
+func newKeys(n *node, remote *config.Signer) (*keys, error) {
+	home, c := n.opt.Home, n.opt.Config
 	nodeKey, err := home.NodeKey()
 	if err != nil {
 		return nil, err
 	}
 	k := &keys{
-		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: registry, newer: newer, slots: c.Consensus.ExpressLane, remote: remote, log: log, validators: map[string]*config.Signer{},
+		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: n.registry, silent: n.silent, quiet: n.silence.check, slots: c.Consensus.ExpressLane, remote: remote, log: n.log, validators: map[string]*config.Signer{},
+	}
+	if n.standby {
+		if k.shown, err = home.Vouch(); err != nil {
+			return nil, err
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k, k.read(registry())
+	return k, k.read(n.registry())
 }
 
 func (k *keys) close() (err error) {
@@ -112,6 +121,7 @@ func (k *keys) read(registry *order.Registry) error {
 	if k.vouch, err = k.vouchBy(registry.ChainID(), gateway, validator, gateways); err != nil {
 		return err
 	}
+	k.vouch = cmp.Or(k.shown, k.vouch)
 	k.of, k.gateway, k.validator = registry.Hash(), gateway, validator
 	return nil
 }
@@ -187,17 +197,21 @@ func (k *keys) Gateway() ed25519.PrivateKey {
 	return k.gateway
 }
 
-// GetPubKey implements types.PrivValidator: CometBFT asks after each block.
+// GetPubKey implements types.PrivValidator: CometBFT asks after each block. While a node that took
+// over is silent, its key is that which the home was made with, so that CometBFT asks for no vote.
 func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current()
+	if made := k.validators[""]; made != nil && k.quiet() != nil {
+		return made.GetPubKey()
+	}
 	return k.validator.GetPubKey()
 }
 
 // SignVote implements types.PrivValidator.
 func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
-	if err := k.newer(); err != nil {
+	if err := k.silent(); err != nil {
 		return fmt.Errorf("sign vote: %w", err)
 	}
 	k.mu.Lock()
@@ -212,7 +226,7 @@ func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
 
 // SignProposal implements types.PrivValidator.
 func (k *keys) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
-	if err := k.newer(); err != nil {
+	if err := k.silent(); err != nil {
 		return fmt.Errorf("sign proposal: %w", err)
 	}
 	k.mu.Lock()

@@ -77,7 +77,9 @@ type node struct {
 	founded *order.Registry // at the start, or by the genesis: chain and parameters do not change
 	doc     genesisDoc
 	keys    *keys
+	silence *silence
 	backend backend.Backend // nil: ordering only
+	standby bool            // the node keeps the order alone (Home.Standby)
 	store   dbm.DB
 	gateway *gateway.Gateway
 	effects *effects.Shell
@@ -100,6 +102,12 @@ type node struct {
 func Run(ctx context.Context, opt Options) (err error) {
 	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1), newer: make(chan error, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
+	if n.standby, err = opt.Home.Standby(); err != nil {
+		return err
+	}
+	if n.standby {
+		n.opt.Config = opt.Config.AsStandby()
+	}
 	if err := n.assemble(); err != nil {
 		return err
 	}

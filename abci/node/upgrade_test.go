@@ -135,7 +135,7 @@ const heightsLate = 10
 // Neither votes nor proposals are signed under a version that is not known.
 func TestNothingIsSignedUnderAVersionThatIsNotKnown(t *testing.T) {
 	newer := &wire.NewerProtocolError{Version: 2, Height: 9, Known: 1}
-	k := &keys{newer: func() error { return newer }}
+	k := &keys{silent: func() error { return newer }}
 	if err := k.SignVote("test", &cmtproto.Vote{Height: 9}); !errors.Is(err, newer) {
 		t.Errorf("a vote: %v", err)
 	}

@@ -5,6 +5,8 @@ import "errors"
 // Decision is what one decided order block changed at ledger level.
 type Decision struct {
 	Height int64
+	// TimeMicro is its time, microseconds since the Unix epoch.
+	TimeMicro int64
 	// Certificate is set when this order block certified the pending block.
 	Certificate *Certificate
 	// Ordered is the new pending block, or the pending block again when its round advanced.

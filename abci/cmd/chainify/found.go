@@ -16,18 +16,24 @@ import (
 
 func newInit() *cobra.Command {
 	var home, organisation, dsn, address, mode string
-	var orderingOnly bool
+	var orderingOnly, standby bool
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
 		Short: "Make one organisation's home: keys and configuration",
 		Long: `init makes a home with new keys and a commented chainify.toml. It prints the organisation's part of the genesis: public keys
-only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.`,
+only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.
+
+With --standby it makes a home beside that of the organisation's node, on another machine, and prints that node's id and address.
+The standby keeps the order, so that it can take the place of a lost node at once ("chainify take-over").`,
 		Example: `  chainify init --home /var/lib/chainify --organisation acme --address acme.example:26656 \
       --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if orderingOnly && dsn != "" {
 				return usageError("--ordering-only means no database: leave --dsn out")
+			}
+			if orderingOnly && standby {
+				return usageError("--standby and --ordering-only: name one of them")
 			}
 			c := config.Default(organisation)
 			if err := c.Tune(config.Mode(mode)); err != nil {
@@ -41,6 +47,11 @@ only, signed with the private ones. Send it to the others; "chainify genesis" ma
 			part, err := h.Part(organisation, address)
 			if err != nil {
 				return err
+			}
+			if standby {
+				fmt.Fprintf(cmd.ErrOrStderr(), "made %s for a standby; edit %s, and put the consortium's genesis.json into %s\n", home, h.Path(config.FileName), h.Genesis())
+				fmt.Fprintln(cmd.OutOrStdout(), part.Node)
+				return h.BecomeStandby()
 			}
 			part.OrderingOnly = orderingOnly
 			if part, err = h.SignPart(part); err != nil {
@@ -56,6 +67,7 @@ only, signed with the private ones. Send it to the others; "chainify genesis" ma
 	cmd.Flags().StringVar(&mode, "mode", string(config.Balanced), modeHelp)
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: this node only orders")
 	cmd.Flags().BoolVar(&orderingOnly, "ordering-only", false, "an organisation without any database: it orders, has no say in the effects and submits nothing")
+	cmd.Flags().BoolVar(&standby, "standby", false, "a second node of the organisation, which keeps the order until it takes over")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:26656", "host:port at which the other organisations reach this node")
 	require(cmd, "home", "organisation")
 	return cmd

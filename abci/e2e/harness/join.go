@@ -82,41 +82,48 @@ var (
 // initAlone makes a home by itself, with the settings of another's, the same genesis and all others
 // as peers.
 func (o *Organisation) initAlone(ctx context.Context, like *Organisation, port int) (part string, err error) {
-	part, err = o.Run(ctx, "init", "--organisation", o.Name, "--address", fmt.Sprintf("127.0.0.1:%d", port))
+	part, err = o.Run(ctx, "init", "--organisation", o.Name, "--address", loopback(port))
+	if err == nil {
+		err = o.settleLike(like, o.Name, port)
+	}
 	if err != nil {
 		return "", err
 	}
-	genesis := []string{"config", "genesis.json"}
-	text, err := os.ReadFile(filepath.Join(slices.Concat([]string{like.Home()}, genesis)...))
+	return part, o.configureNode()
+}
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// settleLike gives a home the genesis and the settings of an organisation's, for another one or the
+// same, with ports of its own, and as peers those of all homes.
+func (n *Node) settleLike(like *Organisation, organisation string, port int) error {
+	genesis, err := os.ReadFile(filepath.Join(like.Home(), "config", "genesis.json"))
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(slices.Concat([]string{o.Home()}, genesis)...), text, 0o644); err != nil {
-		return "", err
+	if err := os.WriteFile(filepath.Join(n.Home(), "config", "genesis.json"), genesis, 0o644); err != nil {
+		return err
 	}
 	var all []string
-	for _, other := range o.net.Organisations {
+	for _, other := range n.net.Organisations {
 		text, err := os.ReadFile(filepath.Join(other.Home(), "chainify.toml"))
 		if err != nil {
-			return "", err
+			return err
 		}
 		all = append(all, peer.FindAllString(string(text), -1)...)
 	}
 	slices.Sort(all)
-	text, err = os.ReadFile(filepath.Join(like.Home(), "chainify.toml"))
+	text, err := os.ReadFile(filepath.Join(like.Home(), "chainify.toml"))
 	if err != nil {
-		return "", err
+		return err
 	}
-	settings := strings.ReplaceAll(string(text), `"`+like.Name+`"`, `"`+o.Name+`"`)
+	settings := strings.ReplaceAll(string(text), `"`+like.Name+`"`, `"`+organisation+`"`)
 	settings = listens.ReplaceAllStringFunc(settings, func(string) string {
 		port++
-		return fmt.Sprintf(`listen = "127.0.0.1:%d"`, port-1)
+		return fmt.Sprintf(`listen = "%s"`, loopback(port-1))
 	})
 	settings = peers.ReplaceAllLiteralString(settings, "peers = ["+strings.Join(slices.Compact(all), ", ")+"]")
-	if err := os.WriteFile(filepath.Join(o.Home(), "chainify.toml"), []byte(settings), 0o600); err != nil {
-		return "", err
-	}
-	return part, o.configureNode()
+	return os.WriteFile(filepath.Join(n.Home(), "chainify.toml"), []byte(settings), 0o600)
 }
 
 func (o *Organisation) createDatabase(ctx context.Context) error {

@@ -60,6 +60,7 @@ type Organisation struct {
 	Cluster  *Cluster   // nil: it keeps a MariaDB
 	MariaDB  *MariaDB   // nil: it keeps a PostgreSQL
 	Standbys []*Cluster // copies of it that follow it, or followed it (see AddStandby)
+	spares   []*Node    // standbys of its node (see AddSpare)
 }
 
 // Orderer is a member without a database: its node only orders.
@@ -261,7 +262,13 @@ func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups.
 func (n *Network) Close() error {
 	var err error
 	n.closeOnce.Do(func() {
-		nodes := n.Each(func(o *Organisation) error { return errors.Join(o.StopNode(), o.StopSigner()) })
+		nodes := n.Each(func(o *Organisation) error {
+			err := errors.Join(o.StopNode(), o.StopSigner())
+			for _, s := range o.spares {
+				err = errors.Join(err, s.StopNode())
+			}
+			return err
+		})
 		for _, o := range n.Orderers {
 			nodes = errors.Join(nodes, o.StopNode())
 		}
@@ -295,6 +302,9 @@ func (n *Network) Logs() []string {
 			out = append(out, filepath.Join(c.dir, "postgres.log"))
 		}
 		out = append(out, o.nodeLog())
+		for _, s := range o.spares {
+			out = append(out, s.nodeLog())
+		}
 	}
 	for _, o := range n.Orderers {
 		out = append(out, o.nodeLog())

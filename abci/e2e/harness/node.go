@@ -28,6 +28,7 @@ type Node struct {
 	Name string
 	// Explorer is the address of its web page; empty: off.
 	Explorer string
+	home     string // that of a standby which took over; empty: named as the node
 	program  string // empty: that of the network
 	net      *Network
 	node     *Process
@@ -37,7 +38,7 @@ type Node struct {
 }
 
 // Home is the node's directory.
-func (n *Node) Home() string { return filepath.Join(n.net.Dir, "nodes", n.Name) }
+func (n *Node) Home() string { return filepath.Join(n.net.Dir, "nodes", cmp.Or(n.home, n.Name)) }
 
 // Socket is where the node listens for its PostgreSQL.
 func (n *Node) Socket() string { return filepath.Join(n.net.Dir, "run", n.Name+".sock") }

@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+)
+
+// takeOverLimit bounds how long an organisation is away whose node's machine was lost.
+const takeOverLimit = time.Minute
+
+var heightLine = regexp.MustCompile(`(?m)^height +(\d+)$`)
+
+// heightOf is the height of the order that a node's status tells, 0 when it tells none.
+func heightOf(ctx context.Context, n *harness.Node) int64 {
+	text, _ := n.Run(ctx, "status") // it fails, too, when it has a problem to tell of
+	found := heightLine.FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	height, _ := strconv.ParseInt(found[1], 10, 64)
+	return height
+}
+
+// The machine of a node is lost under load, but for a copy of its keys. Its standby takes over: the
+// organisation is back within a minute, votes again, and nothing answered is lost.
+func TestAStandbyNodeTakesOver(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	acme, bolt := net.Organisations[0], net.Organisations[1]
+	spare, err := acme.AddSpare(ctx)
+	must(t, err)
+	load := startClients(ctx, net, 1)
+	defer load.stop()
+	must(t, harness.Poll(ctx, catchUpLimit, "the standby has the order", func(ctx context.Context) (bool, string, error) {
+		own, of := heightOf(ctx, spare), heightOf(ctx, &acme.Node)
+		return own > 5 && own+5 > of, fmt.Sprintf("it is at height %d of %d", own, of), nil
+	}))
+
+	copied, err := acme.LoseNode()
+	must(t, err)
+	before, err := acme.Tip(ctx)
+	must(t, err)
+	began := time.Now()
+	must(t, acme.TakeOver(ctx, spare, copied))
+	must(t, harness.Poll(ctx, takeOverLimit, "acme's next block", func(ctx context.Context) (bool, string, error) {
+		now, err := acme.Tip(ctx)
+		return now.Number > before.Number+1, "none yet", err
+	}))
+	back := time.Since(began)
+	must(t, acme.WaitServing(ctx, takeOverLimit))
+	must(t, harness.Poll(ctx, takeOverLimit, "acme votes again", func(ctx context.Context) (bool, string, error) {
+		text, err := acme.Run(ctx, "status")
+		return !strings.Contains(text, "signs nothing yet"), "it signs nothing yet", err
+	}))
+
+	// Three of four are needed: acme's votes count. A block passes without those of delta.
+	must(t, net.Organisations[3].StopNode())
+	deposits(ctx, t, bolt, 2)
+	deposits(ctx, t, acme, 2)
+	t.Logf("acme was back after %s, and votes after %s", back, time.Since(began))
+	must(t, net.Organisations[3].StartNode())
+	must(t, net.Organisations[3].WaitServing(ctx, readyLimit))
+	answered := load.stop()
+	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
+	must(t, err)
+	allThere(ctx, t, net, answered)
+	checkVerified(ctx, t, acme)
+	checkSameTransactions(ctx, t, net)
+	if out, err := bolt.Run(ctx, "evidence"); err != nil {
+		t.Errorf("evidence: %v\n%s", err, out)
+	}
+}
