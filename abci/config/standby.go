@@ -74,8 +74,8 @@ func (h Home) VouchFor(organisation, chainID, nodeID string) (string, error) {
 // EndStandby ends that the home is that of a standby.
 func (h Home) EndStandby() error { return os.Remove(h.standbyFile()) }
 
-// AsStandby is a configuration without what a standby leaves alone: the database and what is told of
-// it, the signer, and the doors of clients on the network.
+// AsStandby is a configuration without what a standby leaves alone: the database and what is told
+// of it, the signer, and the doors of clients on the network.
 func (c Config) AsStandby() Config {
 	c.Database.DSN, c.Retention.Archive, c.Consensus.SignerListen = "", "", ""
 	c.HTTP.Listen, c.Explorer.Listen = "", ""

@@ -14,9 +14,9 @@ const clockMargin = 10 * time.Second
 // one signed last, which nobody knows.
 //
 // Invariant A14: such a node signs nothing until an order block was decided whose time is after
-// the take-over. The time of a block is a median of the times at which validators signed for the block
-// before it (CometBFT's BFT time). So the block before was decided after the take-over, and the lost
-// node, which had ended by then, signed for none of the blocks that come now.
+// the take-over. The time of a block is a median of the times at which validators signed for the
+// block before it (CometBFT's BFT time). So this block was proposed after the take-over, and the
+// lost node, which had ended by then, signed for no later height.
 type silence struct {
 	memory memory
 	log    *slog.Logger
