@@ -292,12 +292,12 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs: check and test-rust beside the builds and test-go; the rest of the SQL tests and those of pages, deployment and MariaDB beside test-analytics; then test-bench and e2e
+## test: all that CI runs: check, test-rust and the tests of deployment and pages beside the build and test-go; the rest of the SQL tests and those of MariaDB beside test-analytics; then test-bench and e2e
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test:
-	@scripts/stages setup 'build pgtree test-go & check test-rust' 'check-deploy check-explorer installcheck test-mariadb & test-analytics' test-bench e2e
+	@scripts/stages setup 'pgtree test-go & check test-rust check-deploy check-explorer' 'installcheck test-mariadb & test-analytics' test-bench e2e
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
