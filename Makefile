@@ -292,7 +292,7 @@ steady: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs: check, test-rust and the tests of deployment and pages beside the build and test-go; the rest of the SQL tests and those of MariaDB beside test-analytics; then test-bench and e2e
+## test: all that CI runs. First check, test-rust and the tests of deployment and pages beside test-go; then the SQL tests and those of MariaDB beside test-analytics; then test-bench and e2e
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
 test: export CARGO_PROFILE_RELEASE_LTO = off
