@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/chainify-db/chainify/abci v0.0.0
+	github.com/prometheus/common v0.70.1
 	golang.org/x/sync v0.22.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -110,7 +111,6 @@ require (
 	github.com/pion/webrtc/v4 v4.1.2 // indirect
 	github.com/prometheus/client_golang v1.24.1 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.60.0 // indirect

@@ -19,14 +19,14 @@ CREATE FUNCTION test.later() RETURNS TABLE (command text, ok boolean, sqlstate t
         'ALTER TABLE item ADD CONSTRAINT k CHECK (n < 100) NOT ENFORCED',
         'ALTER TABLE item ALTER CONSTRAINT positive NOT ENFORCED',
         'CREATE TABLE t (id int4range, d int4range, PRIMARY KEY (id, d WITHOUT OVERLAPS))',
-        'CREATE TABLE t (id int4range PRIMARY KEY, FOREIGN KEY (PERIOD id) REFERENCES item (PERIOD id))',
+        'CREATE TABLE t (id int, d int4range PRIMARY KEY, FOREIGN KEY (id, PERIOD d) REFERENCES timed (id, PERIOD during))',
         'CREATE TABLE t (id int PRIMARY KEY, n int, NOT NULL n)',
         'CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL NO INHERIT)',
         'ALTER TABLE item ADD CONSTRAINT k NOT NULL n',
         'ALTER TABLE item ADD CONSTRAINT k NOT NULL n NOT VALID',
         'CREATE VIEW v AS SELECT uuidv7()',
         'CREATE VIEW v AS SELECT array_sort(ARRAY[2, 1])',
-        'ATTACH TABLE computed', 'ATTACH TABLE unchecked', 'ATTACH TABLE timed', 'ATTACH TABLE half']) WITH ORDINALITY c (command, i), test.deploy(c.command) b
+        'ATTACH TABLE public.computed', 'ATTACH TABLE public.unchecked', 'ATTACH TABLE public.timed', 'ATTACH TABLE public.half']) WITH ORDINALITY c (command, i), test.deploy(c.command) b
     UNION ALL
     SELECT c.command, b.ok, b.sqlstate, b.message FROM unnest(ARRAY[
         'UPDATE item SET n = n + 1 WHERE id = 1 RETURNING old.n',

@@ -144,6 +144,13 @@ func retryable(err error) bool {
 	return errors.As(err, &failed) && (failed.Code == "40001" || failed.Code == deadlocked)
 }
 
+// breathe waits before a transaction that lost is tried again, a random time of up to 2^attempt
+// half milliseconds, at most 32 ms: those that met do not all meet again.
+func breathe(ctx context.Context, attempt int) error {
+	most := 500 * time.Microsecond << min(attempt, 6)
+	return until(ctx, time.Now().Add(rand.N(most)))
+}
+
 // watchWaits looks, every few milliseconds at every organisation, for how long a session that
 // executes a block has waited for a lock. The longest wait found is at most that much too short.
 // end ends it.

@@ -25,9 +25,15 @@ const (
 	batched      = "4 organisations, so many transactions a call"
 	batchedPlain = "PostgreSQL, so many transactions a commit"
 	byClients    = "4 organisations, clients that wait"
+	byTwoPhase   = "4 PostgreSQL, two-phase commit, clients that wait"
 	byFlood      = "4 organisations, clients that do not wait"
 	besideWaits  = "4 organisations, server, clients that wait"
 	besideFlood  = "4 organisations, server, clients that do not wait"
+
+	batchedTPCC      = "TPC-C, 4 organisations, so many transactions a call"
+	batchedTPCCPlain = "TPC-C, PostgreSQL, so many transactions a commit"
+	floodTPCC        = "TPC-C, 4 organisations, clients that do not wait"
+	besideFloodTPCC  = "TPC-C, 4 organisations, server, clients that do not wait"
 )
 
 var (
@@ -39,6 +45,7 @@ var (
 	threesClients = []int{3, 6, 12, 24}
 	foursClients  = []int{1, 2, 4, 8, 16, 32}
 	batches       = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}
+	tpccBatches   = []int{1, 8, 64, 512}
 )
 
 // The dissertation's table 4.2, in transactions a second by clients.
@@ -54,16 +61,17 @@ type papers struct {
 	// nil: not measured. Of three organisations two, or all, have to agree.
 	two, three, four, server *ours
 	alone                    *alone
+	twoPhase                 *twoPhase // in the databases of four
 	clients, sessions        []int
-	batches                  []int
+	batches, tpccBatches     []int
 }
 
 // Papers repeats experiments of ChainifyDB and of Schuhknecht and Jörz, and adds series and
 // figures.
 func Papers(ctx context.Context, cfg Config, r *report.Report) (err error) {
-	p := &papers{cfg: cfg, clients: threesClients, sessions: foursClients, batches: batches}
+	p := &papers{cfg: cfg, clients: threesClients, sessions: foursClients, batches: batches, tpccBatches: tpccBatches}
 	if cfg.Hasty {
-		p.clients, p.sessions, p.batches = []int{3}, []int{1, 4}, []int{1, 64}
+		p.clients, p.sessions, p.batches, p.tpccBatches = []int{3}, []int{1, 4}, []int{1, 64}, []int{1, 64}
 	}
 	defer func() { err = errors.Join(err, p.close(err == nil)) }()
 	if err := p.open(ctx); err != nil {
@@ -95,36 +103,47 @@ func (p *papers) open(ctx context.Context) error {
 		consent       int
 		organisations []string
 		into          **ours
-		systems       []string
+		systems, tpcc []string
 	}{
-		{"any2", 2, threes, &p.two, []string{anyZipf, anyUniform}},
-		{"all3", 3, threes, &p.three, []string{allZipf}},
-		{"papers", 0, fours, &p.four, []string{batched, byClients, byFlood}},
-		{serverNet, 0, fours, &p.server, []string{besideWaits, besideFlood}},
+		{"any2", 2, threes, &p.two, []string{anyZipf, anyUniform}, nil},
+		{"all3", 3, threes, &p.three, []string{allZipf}, nil},
+		{"papers", 0, fours, &p.four, []string{batched, byClients, byFlood, byTwoPhase, phasesOf}, []string{batchedTPCC, floodTPCC}},
+		{serverNet, 0, fours, &p.server, []string{besideWaits, besideFlood}, []string{besideFloodTPCC}},
 	} {
-		if n.name == serverNet && p.cfg.CometBFT == "" || !p.cfg.wants(n.systems...) {
+		if n.name == serverNet && p.cfg.CometBFT == "" || !p.cfg.wants(slices.Concat(n.systems, n.tpcc)...) {
 			continue
 		}
-		cfg := p.cfg
+		cfg, more := p.cfg, p.tpccFor(n.tpcc...)
 		cfg.consent = n.consent
-		net, err := openNetwork(ctx, cfg, n.name, settings, n.organisations)
+		net, err := openNetwork(ctx, cfg, n.name, withTwoPhase(), n.organisations, more...)
 		if net != nil {
 			p.nets = append(p.nets, net)
 		}
 		if err != nil {
 			return err
 		}
-		*n.into = &ours{net, p.cfg, config.Balanced, bankTables()}
+		*n.into = &ours{net, p.cfg, config.Balanced, bankTables(more...)}
 	}
-	if !p.cfg.wants(threePlain, batchedPlain) {
+	if p.four != nil {
+		p.twoPhase = &twoPhase{net: p.four.net, cfg: p.cfg, tables: bankTables()}
+	}
+	if !p.cfg.wants(threePlain, batchedPlain, batchedTPCCPlain) {
 		return nil
 	}
-	net, alone, err := openAlone(ctx, p.cfg)
+	net, alone, err := openAlone(ctx, p.cfg, p.tpccFor(batchedTPCCPlain)...)
 	if net != nil {
 		p.nets = append(p.nets, net)
 	}
 	p.alone = alone
 	return err
+}
+
+// tpccFor are the tables beside Smallbank's that some systems need, where one is measured.
+func (p *papers) tpccFor(systems ...string) []workload.Schema {
+	if len(systems) == 0 || !p.cfg.wants(systems...) {
+		return nil
+	}
+	return []workload.Schema{tpccSize.Ordered()}
 }
 
 // close ends all, and removes what a run left that went well.
@@ -150,35 +169,52 @@ func (p *papers) systems() []system {
 	zipfs, uniform := p.cfg.only(chained, zipf), p.cfg.only(chained, 0)
 	writes := p.cfg.only(writing, 0)
 	var out []system
-	flooded := func(name string, up *ours, clients int, of stream) {
+	usual := pace{bundle, inFlight}
+	flooded := func(name string, up *ours, clients int, at pace, of stream) {
 		if up != nil {
-			out = append(out, system{name, float64(clients), up, up.members().floodedBy(clients, p.cfg, pace{bundle, inFlight}, of)})
+			out = append(out, system{name, float64(clients), up, up.members().floodedBy(clients, p.cfg, at, of)})
 		}
 	}
-	waited := func(name string, up *ours, point, clients, size int) {
+	waited := func(name string, up *ours, point, clients, size int, of stream) {
 		if up != nil {
-			out = append(out, system{name, float64(point), up, up.members().inBatchesBy(clients, size, p.cfg, writes)})
+			out = append(out, system{name, float64(point), up, up.members().inBatchesBy(clients, size, p.cfg, of)})
+		}
+	}
+	atOnce := func(name string, size int, of stream) {
+		if p.alone != nil {
+			out = append(out, system{name, float64(size), p.alone, p.alone.inBatches(size, of)})
 		}
 	}
 	for _, n := range p.clients {
-		flooded(anyZipf, p.two, n, zipfs)
-		flooded(anyUniform, p.two, n, uniform)
-		flooded(allZipf, p.three, n, zipfs)
+		flooded(anyZipf, p.two, n, usual, zipfs)
+		flooded(anyUniform, p.two, n, usual, uniform)
+		flooded(allZipf, p.three, n, usual, zipfs)
 		if p.alone != nil {
 			out = append(out, system{threePlain, float64(n), p.alone, p.alone.oneByOneOf(n, zipfs)})
 		}
 	}
 	for _, n := range p.batches {
-		waited(batched, p.four, n, 1, n)
-		if p.alone != nil {
-			out = append(out, system{batchedPlain, float64(n), p.alone, p.alone.inBatches(n, writes)})
-		}
+		waited(batched, p.four, n, 1, n, writes)
+		atOnce(batchedPlain, n, writes)
+	}
+	for _, n := range p.tpccBatches {
+		waited(batchedTPCC, p.four, n, 1, n, p.cfg.tpccStream)
+		atOnce(batchedTPCCPlain, n, p.cfg.tpccStream)
+	}
+	flooded(floodTPCC, p.four, 1, tpccPace, p.cfg.tpccStream)
+	flooded(besideFloodTPCC, p.server, 1, tpccPace, p.cfg.tpccStream)
+	if p.four != nil {
+		m := p.four.members()
+		out = append(out, system{phasesOf, 1, p.four, phased(m[0], m.inBatchesBy(1, 1, p.cfg, writes))})
 	}
 	for _, n := range p.sessions {
-		waited(byClients, p.four, n, n, 1)
-		waited(besideWaits, p.server, n, n, 1)
-		flooded(byFlood, p.four, n, writes)
-		flooded(besideFlood, p.server, n, writes)
+		waited(byClients, p.four, n, n, 1, writes)
+		waited(besideWaits, p.server, n, n, 1, writes)
+		if p.twoPhase != nil {
+			out = append(out, system{byTwoPhase, float64(n), p.twoPhase, p.twoPhase.load(n, writes)})
+		}
+		flooded(byFlood, p.four, n, usual, writes)
+		flooded(besideFlood, p.server, n, usual, writes)
 	}
 	return out
 }
@@ -192,6 +228,15 @@ func (c Config) only(names []string, skew float64) stream {
 			bank = workload.NewSkewedSmallbank(c.Seed, number, int64(c.Customers), skew)
 		}
 		return spelled(bank.Of(names...))
+	}
+}
+
+// tpccStream is TPC-C by the book as a stream.
+func (c Config) tpccStream(repetition, client int) func() transaction {
+	calls := c.tpcc(repetition, client)
+	return func() transaction {
+		call := calls.Block(1)[0]
+		return transaction{text: call.Text(), statement: call}
 	}
 }
 
@@ -289,14 +334,25 @@ func (p *papers) blockchainFigures(r *report.Report) error {
 		errs = append(errs, ratio(r, fmt.Sprintf("slowdown_batch_%d", n), batchedPlain, float64(n), batched, float64(n),
 			fmt.Sprintf("BTW 2023, figure 4: PostgreSQL / four organisations, one client, %d Smallbank transactions at a time; published %s", n, published)))
 	}
+	for _, n := range p.tpccBatches {
+		published := "drawn"
+		if n == 1 {
+			published = "133 × in latency, 129 × in time"
+		}
+		errs = append(errs, ratio(r, fmt.Sprintf("tpcc_slowdown_batch_%d", n), batchedTPCCPlain, float64(n), batchedTPCC, float64(n),
+			fmt.Sprintf("BTW 2023, figure 5: PostgreSQL / four organisations, one client, %d TPC-C transactions at a time; published %s, 2.5 × and 2.4 × at best", n, published)))
+	}
 	const drawn = "BTW 2023, figure 9, which draws it: %g clients / one"
 	return errors.Join(append(errs,
+		twoPhaseFigures(r, p.sessions),
+		phaseFigures(r),
 		ratio(r, "slowdown_async", batchedPlain, float64(largest), byFlood, 1,
 			fmt.Sprintf("BTW 2023, figure 6: PostgreSQL with commits of %d / four organisations, one client that does not wait; published 21 ×", largest)),
 		ratio(r, "clients_sync", byClients, most, byClients, 1, fmt.Sprintf(drawn, most)),
 		ratio(r, "clients_async", byFlood, most, byFlood, 1, fmt.Sprintf(drawn, most)),
 		ratio(r, "builtin_over_server_sync", byClients, 1, besideWaits, 1, "BTW 2023, figure 3, Smallbank: CometBFT in the node's process / its own; published: hardly a difference"),
 		ratio(r, "builtin_over_server_async", byFlood, 1, besideFlood, 1, "the same with a client that does not wait; published 1.53 ×"),
+		ratio(r, "tpcc_builtin_over_server_async", floodTPCC, 1, besideFloodTPCC, 1, "the same with TPC-C; published 1.23 ×"),
 	)...)
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
@@ -64,7 +62,7 @@ func (c Config) mixWorkloads() []workload.Schema {
 }
 
 // oneByOne runs statements in sessions of PostgreSQL alone, each committed by itself and durably;
-// one that ends in a deadlock is tried again.
+// one that ends in a deadlock is tried again, after a random pause.
 func (a *alone) oneByOne(of stream) func(context.Context, int) (load, error) {
 	return a.oneByOneOf(oneByOnes, of)
 }
@@ -82,13 +80,16 @@ func (a *alone) oneByOneOf(clients int, of stream) func(context.Context, int) (l
 			next := of(repetition, i)
 			return func(ctx context.Context) error {
 				statement := next().statement
-				for {
+				for attempt := range hotTries {
 					_, err := conn.Exec(ctx, statement.SQL, statement.Arguments()...)
-					var failed *pgconn.PgError
-					if !errors.As(err, &failed) || failed.Code != deadlocked {
+					if err == nil || !retryable(err) {
+						return err
+					}
+					if err := breathe(ctx, attempt); err != nil {
 						return err
 					}
 				}
+				return fmt.Errorf("%s did not commit in %d tries", statement.SQL, hotTries)
 			}, nil
 		})
 		if err != nil {

@@ -1,0 +1,113 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// phasesOf is one waiting client whose transactions' phases are told.
+const phasesOf = "4 organisations, one client that waits, by phase"
+
+// scrapeLimit bounds asking a node for its metrics.
+const scrapeLimit = 5 * time.Second
+
+// phase is a part of a block's time: what a node's metrics sum up under some label.
+type phase struct {
+	name, metric, label string
+	values              []string
+	says                string
+}
+
+// phases are those of BTW 2023, figure 8. A node executes a block before it precommits the next
+// order block, so that its consensus contains some of the execution.
+var phases = []phase{
+	{"proposal", "cometbft_consensus_step_duration_seconds", "step", []string{"NewHeight", "NewRound", "Propose"}, "until a proposal is there"},
+	{"consensus", "cometbft_consensus_step_duration_seconds", "step", []string{"Prevote", "PrevoteWait", "Precommit", "PrecommitWait", "Commit"}, "the two rounds of votes, and CometBFT's commit"},
+	{"execution", "chainify_operation_seconds", "operation", []string{"execute"}, "in the database"},
+	{"commit", "chainify_operation_seconds", "operation", []string{"commit"}, "COMMIT in the database"},
+}
+
+// phased has one client wait for each answer, and adds to the load's details how many milliseconds
+// of each phase a transaction had at one organisation's node.
+func phased(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (load, error) {
+		before, err := scrape(ctx, o)
+		if err != nil {
+			return load{}, err
+		}
+		l, err := of(ctx, repetition)
+		if err != nil {
+			return l, err
+		}
+		after, err := scrape(ctx, o)
+		if err != nil {
+			return l, err
+		}
+		l.more = map[string]float64{}
+		for i, p := range phases {
+			l.more[p.name] = (after[i] - before[i]) * 1000 / float64(max(1, l.count))
+		}
+		return l, nil
+	}
+}
+
+// scrape reads the sums of the phases, in seconds, from a node's metrics.
+func scrape(ctx context.Context, o *harness.Organisation) ([]float64, error) {
+	c, err := config.Load(o.Home())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, scrapeLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Metrics.Listen+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w", o.Name, err)
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w", o.Name, err)
+	}
+	sums := make([]float64, len(phases))
+	for i, p := range phases {
+		for _, m := range families[p.metric].GetMetric() {
+			for _, label := range m.GetLabel() {
+				for _, value := range p.values {
+					if label.GetName() == p.label && label.GetValue() == value {
+						sums[i] += m.GetHistogram().GetSampleSum()
+					}
+				}
+			}
+		}
+	}
+	return sums, nil
+}
+
+// phaseFigures are the phases of a transaction beside its whole time.
+func phaseFigures(r *report.Report) error {
+	s := r.Find(phasesOf, 1)
+	if s == nil {
+		return nil
+	}
+	for _, p := range phases {
+		how := fmt.Sprintf("BTW 2023, figure 8, which draws it: a transaction of one waiting client of four organisations, %s; published: consensus is by far the longest", p.says)
+		if err := r.AddFigure("papers.phase_"+p.name, s.Details(p.name), "ms", report.Target{}, how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
