@@ -210,7 +210,7 @@ fuzz: pgtree
 e2e: pgtree build-node build-cometbft build-faults
 	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
-		$(GO) test -count=1 -timeout 25m -parallel 2 -v ./e2e
+		$(GO) test -count=1 -timeout 35m -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
