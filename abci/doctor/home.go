@@ -200,6 +200,18 @@ func redacted(address string) string {
 	return u.Redacted()
 }
 
+// checkKeys: those of the home count, unless it is a standby's.
+func checkKeys(home config.Home, c config.Config, members []*wire.Member) Finding {
+	const check = "keys"
+	switch standby, err := home.Standby(); {
+	case err != nil:
+		return bad(check, err.Error(), "Give the node's user the right to read the home.")
+	case standby:
+		return fine(check, "a standby: the keys that count come with \"chainify take-over\"")
+	}
+	return judgeKeys(home, c.Organisation, c.Consensus.SignerListen != "", members)
+}
+
 // checkGenesis: the organisation is in it, or joined since, with a database if it has one here.
 // members are those of now, of a node that runs; nil: unknown.
 func checkGenesis(home config.Home, c config.Config, members []*wire.Member) Finding {

@@ -71,6 +71,20 @@ func TestReplacedKeysAreKnown(t *testing.T) {
 	}
 }
 
+// A standby has none of the keys that count, until it takes over.
+func TestAStandbyHasNoKeysThatCount(t *testing.T) {
+	p := newPatient(t)
+	m := p.member()
+	m.GatewayKey = make([]byte, ed25519.PublicKeySize)
+	if f := checkKeys(p.home, p.config, []*wire.Member{m}); f.Level != Bad {
+		t.Errorf("a node without the gateway key: %+v", f)
+	}
+	p.must(p.home.BecomeStandby())
+	if f := checkKeys(p.home, p.config, []*wire.Member{m}); f.Level != Fine || !strings.Contains(f.Found, "take-over") {
+		t.Errorf("a standby: %+v", f)
+	}
+}
+
 func TestAnOrganisationThatJoinedIsNotInTheGenesis(t *testing.T) {
 	p := newPatient(t)
 	p.config.Organisation = "echo"
