@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 PG_MAJOR  := 15
-MAJORS    ?= 17
+MAJORS    ?= 17 18
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 # Evaluated when used: before setup the user of the servers may not exist.
 STATE      = $(shell scripts/state-dir)
@@ -107,7 +107,7 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17) beside 15; as root, for root directories of newer Debian releases
+## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17 18) beside 15; as root, for root directories of newer Debian releases
 .PHONY: test-majors
 test-majors: pgtree build-node
 	@scripts/setup-mariadb
