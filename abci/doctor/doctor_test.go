@@ -15,7 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-const version = "0.1.0"
+const version = "0.2.0"
 
 // patient is an organisation of one: a home, and a PostgreSQL with the extension when the test has
 // a tree of it.
