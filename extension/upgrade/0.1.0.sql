@@ -20,10 +20,11 @@ DROP FUNCTION chainify_ledger.keep_deployed();
 -- The ledger's own tables. From here on they are locked: new sessions wait for the end, which is a matter of milliseconds for each table.
 ALTER TABLE chainify_ledger.ledger_table ADD COLUMN shared_text text, ADD COLUMN wording bytea,
     ADD CHECK ((shared_text IS NULL) = (wording IS NULL));
--- Histories have the types of their columns, domains among them, until the end of this script. Those of columns that are gone: none.
+-- By name: in a ledger that was restored the numbers are not right yet. Histories have the types too, until the end of this script. Where the
+-- history of another table was of that name: none.
 ALTER TABLE chainify_ledger.ledger_column ADD COLUMN type regtype;
 UPDATE chainify_ledger.ledger_column c SET type = coalesce(
-    (SELECT a.atttypid FROM pg_attribute a WHERE t.detached_at IS NULL AND a.attrelid = t.relation AND a.attnum = c.attnum AND NOT a.attisdropped),
+    (SELECT a.atttypid FROM pg_attribute a WHERE t.detached_at IS NULL AND a.attrelid = t.relation AND a.attname = c.name::name AND NOT a.attisdropped),
     (SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.history AND a.attname = c.name::name AND NOT a.attisdropped), 0)
 FROM chainify_ledger.ledger_table t WHERE t.id = c.table_id;
 ALTER TABLE chainify_ledger.ledger_column ALTER COLUMN type SET NOT NULL;
@@ -88,10 +89,10 @@ BEGIN
                 WHERE a.attrelid = copy.relation AND a.attnum > 0 AND NOT a.attisdropped AND y.typtype = 'd'
                 UNION ALL
                 SELECT b.attname, b.attnum, b.attcollation, y.typbasetype, y.typtypmod FROM below b JOIN pg_type y ON y.oid = b.type WHERE y.typtype = 'd')
-            SELECT b.*, format(' COLLATE %I.%I', n.nspname, o.collname) AS collated FROM below b JOIN pg_type y ON y.oid = b.type
-            LEFT JOIN pg_collation o ON o.oid = b.attcollation LEFT JOIN pg_namespace n ON n.oid = o.collnamespace WHERE y.typtype <> 'd' LOOP
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s%s', copy.relation, part.attname, format_type(part.type, -1),
-                           CASE WHEN part.attcollation <> 0 THEN part.collated END);
+            SELECT b.*, (SELECT format(' COLLATE %I.%I', n.nspname, o.collname) FROM pg_collation o JOIN pg_namespace n ON n.oid = o.collnamespace
+                         WHERE o.oid = b.attcollation) AS collated
+            FROM below b JOIN pg_type y ON y.oid = b.type WHERE y.typtype <> 'd' LOOP
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s%s', copy.relation, part.attname, format_type(part.type, -1), part.collated);
             UPDATE pg_attribute a SET atttypmod = part.typmod WHERE a.attrelid = copy.relation AND a.attnum = part.attnum AND a.atttypmod <> part.typmod;
         END LOOP;
         IF copy.history THEN
@@ -100,6 +101,11 @@ BEGIN
         IF copy.live IS NOT NULL THEN
             PERFORM chainify_ledger.make_as_of_view(copy.live, copy.name);
         END IF;
+    END LOOP;
+    -- Objects that a script makes belong to the extension. These belong to the ledger's tables, and a dump has them.
+    FOR copy IN SELECT r.oid::regclass AS view FROM pg_class r JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = r.oid
+                WHERE r.relnamespace = 'chainify_history'::regnamespace AND r.relkind = 'v' AND d.deptype = 'e' LOOP
+        EXECUTE format('ALTER EXTENSION chainify DROP VIEW %s', copy.view);
     END LOOP;
 END
 $$;

@@ -85,6 +85,15 @@ func (p Parameters) withDefaults() Parameters {
 	if p.BlockTransactionsMax == 0 {
 		p.BlockTransactionsMax = BlockTransactionsMax
 	}
+	if p.BlockTimeMaxMS != 0 || p.DeployTimeMaxMS != 0 {
+		return p.withTimes()
+	}
+	return p
+}
+
+// withTimes has the defaults for the time of a block. A genesis without both times, as 0.1 made
+// them, has a registry without them.
+func (p Parameters) withTimes() Parameters {
 	if p.BlockTimeMaxMS == 0 {
 		p.BlockTimeMaxMS = BlockTimeMaxMS
 	}
