@@ -85,14 +85,20 @@ func (p Parameters) withDefaults() Parameters {
 	if p.BlockTransactionsMax == 0 {
 		p.BlockTransactionsMax = BlockTransactionsMax
 	}
-	if p.BlockTimeMaxMS != 0 || p.DeployTimeMaxMS != 0 {
-		return p.withTimes()
+	if p.ofFirstRelease() {
+		return p
 	}
-	return p
+	return p.withTimes()
 }
 
-// withTimes has the defaults for the time of a block. A genesis without both times, as 0.1 made
-// them, has a registry without them.
+// ofFirstRelease tells the parameters of a chain that began with 0.1, or of one that could have: it
+// sets nothing that came later. Such a registry is hashed without these.
+func (p Parameters) ofFirstRelease() bool {
+	first := Parameters{EffectRoundTimeoutMS: p.EffectRoundTimeoutMS, EffectRoundsMax: p.EffectRoundsMax, BlockTransactionsMax: p.BlockTransactionsMax}
+	return p == first
+}
+
+// withTimes has the defaults for the time of a block.
 func (p Parameters) withTimes() Parameters {
 	if p.BlockTimeMaxMS == 0 {
 		p.BlockTimeMaxMS = BlockTimeMaxMS

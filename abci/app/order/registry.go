@@ -120,9 +120,9 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	p, version, shares := r.record.Parameters, "chainify/registry/4", []int(nil)
+	p, version, shares := r.Parameters(), "chainify/registry/4", []int(nil)
 	times := []int{p.BlockTimeMaxMS, p.DeployTimeMaxMS}
-	if p.BlockTimeMaxMS == 0 { // of 0.1
+	if r.record.Parameters.ofFirstRelease() {
 		version, times = "chainify/registry/3", nil
 	}
 	if r.BlockShares() != nil { // a registry without limits has the bytes that it always had

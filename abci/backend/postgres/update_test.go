@@ -38,8 +38,8 @@ func unzipped(t *testing.T, name string) string {
 	return string(text)
 }
 
-// offersFormer lets the server make the extension in its former version, under another name: other
-// tests may do the same at the same time. It returns the statement, for a database without it.
+// offersFormer lets the server make the extension in its former version. It returns the statements
+// for that, for a database without it.
 func offersFormer(t *testing.T) string {
 	t.Helper()
 	tree := os.Getenv("CHAINIFY_TEST_PGTREE")
@@ -103,5 +103,22 @@ func TestAnUpdateGivesTheObjectsOfANewDatabase(t *testing.T) {
 		if !slices.Contains(want, line) {
 			t.Errorf("surplus: %s", line)
 		}
+	}
+}
+
+// A node whose database waits for its update says what to do, and goes on by itself afterwards.
+func TestANodeWaitsForTheUpdate(t *testing.T) {
+	dsn := database(t, strings.Replace(setup, "CREATE EXTENSION chainify", offersFormer(t), 1))
+	b := open(t, dsn+" user=effects_node")
+	if _, err := b.Position(t.Context()); err == nil || !strings.Contains(err.Error(), "ALTER EXTENSION chainify UPDATE") {
+		t.Fatalf("before the update: %v", err)
+	}
+	run(t, dsn, "ALTER EXTENSION chainify UPDATE")
+	at := connected(t, b)
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
