@@ -18,8 +18,8 @@ crate::sql_function!(
     keep_deployed
 );
 
-/// `chainify_ledger.keep_deployed()`, which exists within an update alone. Keeps each that succeeded
-/// and is in its block. Returns how many these are. Cost: reads all transactions.
+/// `chainify_ledger.keep_deployed()`, which exists within an update alone. Keeps each that
+/// succeeded and is in its block. Returns how many these are. Cost: reads all transactions.
 fn keep_deployed(call: &mut Call) -> Answer {
     let kept: i64 = session::unrecorded(|| {
         spi::connect(|client| {

@@ -1,4 +1,5 @@
--- Everything about the extension in the catalogues of one database, a line each, without numbers that differ between databases.
+-- Everything about the extension in the catalogues of one database, a line each, without
+-- numbers that differ between databases.
 WITH member AS (
     SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
     WHERE e.extname = 'chainify' AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'),
