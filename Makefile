@@ -149,6 +149,14 @@ test-go: pgtree
 test-upgrade:
 	@cd abci && $(GO) test -count=1 -tags synthetic_next -timeout 20m ./wire ./app ./audit ./node -run 'Version|Upgraded'
 
+## test-update: databases and a network of release 0.1.0, which is built first (minutes, once), go on with this version; installcheck contains the part without that release
+FORMER = $(STATE)/0.1.0
+.PHONY: test-update
+test-update: pgtree build-node
+	@scripts/former-release $(FORMER)
+	scripts/test-update $(PGTREE) $(FORMER)
+	scripts/test-update-network $(PGTREE) $(CHAINIFY) $(FORMER)
+
 ## test-mariadb: the conformance suite against a private MariaDB, which is installed from Debian when it is missing; random blocks there and in PostgreSQL
 .PHONY: test-mariadb
 test-mariadb: pgtree
@@ -181,6 +189,7 @@ installcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
 	extension/tests/socket/run $(PGTREE)
+	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
 	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"encoding/binary"
 	"encoding/json"
@@ -132,9 +133,13 @@ type Founding struct {
 // default.
 type Times struct{ Block, Deploy time.Duration }
 
-// Parameters are those of a genesis, all others at their defaults.
+// Parameters are those of a genesis, all others at their defaults. Both times are in it: a genesis
+// without them has the registry of 0.1.
 func (t Times) Parameters() order.Parameters {
-	return order.Parameters{BlockTimeMaxMS: int(t.Block.Milliseconds()), DeployTimeMaxMS: int(t.Deploy.Milliseconds())}
+	return order.Parameters{
+		BlockTimeMaxMS:  cmp.Or(int(t.Block.Milliseconds()), order.BlockTimeMaxMS),
+		DeployTimeMaxMS: cmp.Or(int(t.Deploy.Milliseconds()), order.DeployTimeMaxMS),
+	}
 }
 
 // Shares are how many transactions a block accepts of one client and of one organisation, and how

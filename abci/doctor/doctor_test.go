@@ -15,7 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-const version = "0.1.0"
+const version = "0.2.0"
 
 // patient is an organisation of one: a home, and a PostgreSQL with the extension when the test has
 // a tree of it.
@@ -267,7 +267,7 @@ func TestFactsAreJudged(t *testing.T) {
 	for check, breaks := range map[string]func(*facts){
 		"": func(*facts) {}, "PostgreSQL": func(f *facts) { f.Version = 160001 }, "primary": func(f *facts) { f.Recovering = true },
 		"encoding": func(f *facts) { f.Encoding = "LATIN1" }, "extension files": func(f *facts) { f.Available, f.Extension = "", "" },
-		"node version":          func(f *facts) { f.Available, f.Extension = "0.2.0", "0.2.0" },
+		"node version":          func(f *facts) { f.Available, f.Extension = "0.0.9", "0.0.9" },
 		"prepared transactions": func(f *facts) { f.Prepared = 1 }, "clocks": func(f *facts) { f.ClockApart = time.Minute },
 		"worker processes": func(f *facts) { f.ExecutorWorkers = 4 },
 	} {

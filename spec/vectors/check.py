@@ -498,6 +498,8 @@ def registries():
         snapshots = parameters.get("snapshot_every", 0)
         protocol = parameters.get("protocol_version", 0)
         version = b"8" if protocol else b"7" if snapshots else b"6" if keys else b"5" if any(shares) else b"4"
+        if version == b"4" and not parameters.get("block_time_max_ms"):
+            version = b"3"
         if keys or snapshots or protocol:
             shares.append(keys)
         if snapshots or protocol:
@@ -505,7 +507,9 @@ def registries():
         if protocol:
             shares.append(protocol)
         numbers = [record["consent"], record["approvals"]] + [parameters[name] for name in (
-            "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max", "block_time_max_ms", "deploy_time_max_ms")]
+            "effect_round_timeout_ms", "effect_rounds_max", "block_transactions_max")]
+        if version != b"3":
+            numbers += [parameters.get("block_time_max_ms", 10_000), parameters.get("deploy_time_max_ms", 600_000)]
         if any(shares):
             numbers += shares
         out = b"chainify/registry/" + version + lp(record["chain_id"].encode())

@@ -244,7 +244,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	s.pending = &Pending{
 		Number: s.ordered, OrderHash: b.Hash, Height: b.Height, TimeMicro: b.TimeMicro, TxCount: uint32(len(raw)),
 		Organisations: len(s.registry.voters), Consent: s.registry.consent, Protocol: s.registry.Protocol(), Clients: who.made(),
-		TimeMaxMS: s.registry.record.Parameters.BlockTimeMaxMS, DeployTimeMaxMS: s.registry.record.Parameters.DeployTimeMaxMS,
+		TimeMaxMS: s.registry.Parameters().BlockTimeMaxMS, DeployTimeMaxMS: s.registry.Parameters().DeployTimeMaxMS,
 	}
 	return nil
 }

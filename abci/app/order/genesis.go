@@ -85,6 +85,21 @@ func (p Parameters) withDefaults() Parameters {
 	if p.BlockTransactionsMax == 0 {
 		p.BlockTransactionsMax = BlockTransactionsMax
 	}
+	if p.ofFirstRelease() {
+		return p
+	}
+	return p.withTimes()
+}
+
+// ofFirstRelease tells the parameters of a chain that began with 0.1, or of one that could have: it
+// sets nothing that came later. Such a registry is hashed without these.
+func (p Parameters) ofFirstRelease() bool {
+	first := Parameters{EffectRoundTimeoutMS: p.EffectRoundTimeoutMS, EffectRoundsMax: p.EffectRoundsMax, BlockTransactionsMax: p.BlockTransactionsMax}
+	return p == first
+}
+
+// withTimes has the defaults for the time of a block.
+func (p Parameters) withTimes() Parameters {
 	if p.BlockTimeMaxMS == 0 {
 		p.BlockTimeMaxMS = BlockTimeMaxMS
 	}

@@ -46,6 +46,10 @@ func Restore(record []byte, registries []RegistryRecord, clients *Clients, accep
 	if err := json.Unmarshal(record, &m); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
+	if p := m.Pending; p != nil && p.TimeMaxMS == 0 && len(registries) > 0 { // kept by 0.1
+		times := registries[len(registries)-1].Parameters.withTimes()
+		p.TimeMaxMS, p.DeployTimeMaxMS = times.BlockTimeMaxMS, times.DeployTimeMaxMS
+	}
 	return m.restore(registries, clients, accepted)
 }
 

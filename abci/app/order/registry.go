@@ -120,7 +120,11 @@ func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
 	}
-	p, version, shares := r.record.Parameters, "chainify/registry/4", []int(nil)
+	p, version, shares := r.Parameters(), "chainify/registry/4", []int(nil)
+	times := []int{p.BlockTimeMaxMS, p.DeployTimeMaxMS}
+	if r.record.Parameters.ofFirstRelease() {
+		version, times = "chainify/registry/3", nil
+	}
 	if r.BlockShares() != nil { // a registry without limits has the bytes that it always had
 		version, shares = "chainify/registry/5", []int{p.BlockClientMax, p.BlockOrganisationMax}
 	}
@@ -135,8 +139,8 @@ func (r *Registry) encode() []byte {
 	}
 	out := lp([]byte(version), r.record.ChainID)
 	for _, v := range slices.Concat([]int{
-		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax, p.BlockTimeMaxMS, p.DeployTimeMaxMS,
-	}, shares, []int{len(r.record.Organisations)}) {
+		r.record.Consent, r.record.Approvals, p.EffectRoundTimeoutMS, p.EffectRoundsMax, p.BlockTransactionsMax,
+	}, times, shares, []int{len(r.record.Organisations)}) {
 		out = binary.BigEndian.AppendUint32(out, uint32(v))
 	}
 	for _, o := range r.record.Organisations {
@@ -170,14 +174,15 @@ func (r *Registry) Consent() int { return r.consent }
 func (r *Registry) Approvals() int { return r.approvals }
 
 // Parameters returns the bounds, defaults filled in.
-func (r *Registry) Parameters() Parameters { return r.record.Parameters }
+func (r *Registry) Parameters() Parameters { return r.record.Parameters.withTimes() }
 
 // Protocol returns the version of the protocol that the next order block is made by.
 func (r *Registry) Protocol() wire.Protocol { return r.record.Parameters.ProtocolVersion }
 
 // BlockTimes gives how long a block may run as a message, defaults filled in.
 func (r *Registry) BlockTimes() *wire.BlockTimes {
-	return &wire.BlockTimes{Statements: uint32(r.record.Parameters.BlockTimeMaxMS), Deploys: uint32(r.record.Parameters.DeployTimeMaxMS)}
+	p := r.Parameters()
+	return &wire.BlockTimes{Statements: uint32(p.BlockTimeMaxMS), Deploys: uint32(p.DeployTimeMaxMS)}
 }
 
 // Organisations returns the names of the organisations that vote on effects, sorted: the n of the

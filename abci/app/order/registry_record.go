@@ -155,7 +155,7 @@ func (record *RegistryRecord) act(action *wire.GovernanceAction) error {
 		})
 	case *wire.GovernanceAction_BlockTimes:
 		record.Parameters.BlockTimeMaxMS, record.Parameters.DeployTimeMaxMS = int(a.BlockTimes.Statements), int(a.BlockTimes.Deploys)
-		record.Parameters = record.Parameters.withDefaults()
+		record.Parameters = record.Parameters.withTimes()
 		return nil
 	case *wire.GovernanceAction_BlockShares:
 		record.Parameters.BlockClientMax, record.Parameters.BlockOrganisationMax = int(a.BlockShares.Client), int(a.BlockShares.Organisation)

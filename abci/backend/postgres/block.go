@@ -61,6 +61,9 @@ func (b *Backend) connectTo(ctx context.Context, h host, followed Followed) erro
 	if err := b.takeLock(ctx, former.pid); err != nil {
 		return err
 	}
+	if err := checkVersion(ctx, conn); err != nil {
+		return err
+	}
 	server, err := b.follow(ctx, conn, h.name, followed)
 	if err != nil {
 		return err
@@ -78,6 +81,22 @@ func (b *Backend) connectTo(ctx context.Context, h host, followed Followed) erro
 	}
 	b.former = process{h.name, conn.PgConn().PID()}
 	return nil
+}
+
+// checkVersion says what to do in a database of which the objects are not those of the server's
+// files: between the installation of a release and its update nothing else works.
+func checkVersion(ctx context.Context, conn *pgx.Conn) error {
+	var objects, files string
+	err := conn.QueryRow(ctx, `SELECT e.extversion, a.default_version FROM pg_extension e
+		JOIN pg_available_extensions a ON a.name = e.extname WHERE e.extname = 'chainify' AND e.extversion <> a.default_version`).Scan(&objects, &files)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for the extension's version: %w", err)
+	}
+	return fmt.Errorf("extension chainify is of version %s in the database, and its files are of %s; as superuser, in the database: ALTER EXTENSION chainify UPDATE",
+		objects, files)
 }
 
 // reconnect is connect for a connection that may have been lost while it rested: without it the

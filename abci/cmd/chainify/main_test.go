@@ -323,7 +323,7 @@ func TestStatusCommand(t *testing.T) {
 		{exitOK, &wire.StatusResponse{State: "ordering_only", LastOrdered: 9, LastCertified: 8, Peers: 2}},
 	} {
 		d.status = c.status
-		c.status.Organisation, c.status.ChainId, c.status.Version, c.status.Height = "acme", "trade", "0.1.0", 21
+		c.status.Organisation, c.status.ChainId, c.status.Version, c.status.Height = "acme", "trade", "0.2.0", 21
 		c.status.Organisations, c.status.Consent = 4, 3
 		for _, args := range [][]string{{"status", "--socket", d.path}, {"status", "--socket", d.path, "--json"}} {
 			code, out, errs := call("", args...)

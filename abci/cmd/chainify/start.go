@@ -17,7 +17,7 @@ import (
 )
 
 // version is that of the release; the linker may set it.
-var version = "0.1.0"
+var version = "0.2.0"
 
 func newStart() *cobra.Command {
 	var home, explorer string

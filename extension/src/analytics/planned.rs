@@ -6,6 +6,7 @@ use crate::ledger::session::{self, Mode};
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings::{self, Analytics};
 use crate::pg::base::text_rows::Sink;
+use crate::pg::base::version;
 use crate::pg::session_transaction::{isolation, Isolation};
 use crate::pg::translate::planned::{self, Watch};
 
@@ -22,12 +23,13 @@ pub fn install() {
 }
 
 /// An ordinary session that has not changed ledger tables, which the worker would not see. The
-/// reads of a SERIALIZABLE transaction are its own.
+/// reads of a SERIALIZABLE transaction are its own. Objects of an earlier version know no worker.
 fn wanted() -> bool {
     settings::analytics() != Analytics::Off
         && session::mode() == Mode::Outside
         && !plain_sql::has_changes()
         && isolation() != Isolation::Serializable
+        && version::check().is_ok()
 }
 
 fn least_cost() -> f64 {

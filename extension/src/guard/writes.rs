@@ -7,10 +7,10 @@ use crate::guard::{definitions, plain_sql, reads, stale_reads};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::error::PgError;
+use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{ColumnDef, Lock, Relation};
 use crate::pg::base::settings;
-use crate::pg::base::{catalog, subtransaction};
+use crate::pg::base::{catalog, subtransaction, version};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
@@ -44,6 +44,7 @@ pub fn install() {
 /// Raises CH003 unless the guard is off.
 pub fn refuse_write(relation: Oid) {
     if settings::guard() {
+        version::check().or_raise();
         if !tables::is_own() {
             restored::refusal().raise();
         }

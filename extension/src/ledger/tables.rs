@@ -230,8 +230,10 @@ fn read(list: Option<Oid>) -> (HashMap<Oid, Rc<LedgerTable>>, bool) {
         }
     });
     let (mut tables, mut shared) = (HashMap::new(), false);
+    // Without ALTER EXTENSION chainify UPDATE a list of before has no such column.
+    let has_texts = list.columns().len() >= SHARED_TEXT as usize;
     list.scan(|row| {
-        shared |= row.get::<String>(SHARED_TEXT).is_some();
+        shared |= has_texts && row.get::<String>(SHARED_TEXT).is_some();
         let fields = (
             row.get::<i32>(1),
             row.get::<String>(2),

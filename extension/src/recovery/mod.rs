@@ -11,6 +11,7 @@ pub mod definition_repair;
 pub mod deviations;
 pub mod drop_archived;
 pub mod earlier_blocks;
+pub mod earlier_deploys;
 pub mod fold_history;
 pub mod index_repair;
 pub mod join;

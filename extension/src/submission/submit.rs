@@ -13,7 +13,7 @@ use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::role::Role;
-use crate::pg::base::settings;
+use crate::pg::base::{settings, version};
 use crate::pg::shared::conflict_memory::waiting;
 use crate::submission::connection::ask;
 
@@ -36,6 +36,7 @@ pub enum Need {
 
 /// The current role's name, when every organisation may run transactions as it.
 pub fn submitting_role(need: Need) -> Result<String, PgError> {
+    version::check()?;
     if tables::is_superseded() {
         return Err(PgError::new(
             b"55000",

@@ -187,7 +187,7 @@ class FakeNode:
 
     @staticmethod
     def status():
-        fields = [(1, "alpha"), (2, "chain-a"), (3, "0.1.0"), (4, 12), (5, 7), (6, 7), (7, 7), (8, "serving"), (9, 3)]
+        fields = [(1, "alpha"), (2, "chain-a"), (3, "0.2.0"), (4, 12), (5, 7), (6, 7), (7, 7), (8, "serving"), (9, 3)]
         return field(4, b"".join(field(*f) for f in fields + [(10, 4), (11, 3)]))
 
     def rejoin(self):

@@ -9,9 +9,10 @@ use pgrx::{FromDatum, IntoDatum};
 pub use crate::pg::base::cell::{cell, Cell};
 
 use crate::pg::base::cell::reads_as;
-use crate::pg::base::error::PgError;
+use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::major;
 use crate::pg::base::relation::{Shape, Tuple};
+use crate::pg::base::version;
 
 /// Exports a symbol and its finfo in the form that PostgreSQL calls; `$run` turns the call into one
 /// of `$function`.
@@ -115,12 +116,14 @@ pub struct Call<'a> {
     call: PhantomData<&'a ()>,
 }
 
-/// Called by `sql_function!` only: PostgreSQL's function manager supplies `fcinfo`.
+/// Called by `sql_function!` only: PostgreSQL's function manager supplies `fcinfo`. Raises 55000
+/// where the database has the objects of another version.
 #[doc(hidden)]
 pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_sys::Datum {
     // SAFETY: the whole body of an exported function; fcinfo is valid for the length of the call.
     unsafe {
         crate::pg::base::error::enter(|| {
+            version::check().or_raise();
             let answer = f(&mut Call {
                 fcinfo,
                 declared: OnceCell::new(),

@@ -41,3 +41,4 @@ pub mod text_rows;
 pub mod time_limit;
 pub mod trigger;
 pub mod variadic;
+pub mod version;
