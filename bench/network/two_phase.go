@@ -114,7 +114,13 @@ func (p *twoPhase) prepare(ctx context.Context, at []*pgx.Conn, name string, s w
 	if err := everywhere(at[1:], promise); err != nil {
 		return errors.Join(err, everywhere(at, func(conn *pgx.Conn) error { return statement(ctx, conn, "ROLLBACK") }))
 	}
-	return everywhere(at, func(conn *pgx.Conn) error { return statement(ctx, conn, "PREPARE TRANSACTION "+name) })
+	if err := everywhere(at, func(conn *pgx.Conn) error { return statement(ctx, conn, "PREPARE TRANSACTION "+name) }); err != nil {
+		for _, conn := range at {
+			_ = statement(ctx, conn, "ROLLBACK PREPARED "+name) // where it was not prepared there is nothing to undo
+		}
+		return err
+	}
+	return nil
 }
 
 func statement(ctx context.Context, conn *pgx.Conn, sql string) error {
