@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -86,10 +87,8 @@ func scrape(ctx context.Context, o *harness.Organisation) ([]float64, error) {
 	for i, p := range phases {
 		for _, m := range families[p.metric].GetMetric() {
 			for _, label := range m.GetLabel() {
-				for _, value := range p.values {
-					if label.GetName() == p.label && label.GetValue() == value {
-						sums[i] += m.GetHistogram().GetSampleSum()
-					}
+				if label.GetName() == p.label && slices.Contains(p.values, label.GetValue()) {
+					sums[i] += m.GetHistogram().GetSampleSum()
 				}
 			}
 		}
