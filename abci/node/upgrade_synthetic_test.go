@@ -45,15 +45,19 @@ func TestFourOrganisationsAreUpgradedOneByOne(t *testing.T) {
 	if stop() == 0 {
 		t.Error("nothing was committed under load")
 	}
-	if o := execute(t, clients[0], "SELECT 2"); !o.Succeeded {
-		t.Fatalf("under the next version: %v", o)
+	version2 := execute(t, clients[0], "SELECT 2")
+	if !version2.Succeeded {
+		t.Fatalf("under the next version: %v", version2)
 	}
+	eventually(t, patience, "its block is certified", func() bool { return status(t, clients[1]).LastCertified >= version2.Block })
 	nodes[3].refusesToStart(2)
 	nodes[3].knows = 2
 	nodes[3].start()
 	clients[3] = nodes[3].dial()
-	last := status(t, clients[0]).LastCertified
-	eventually(t, patience, "delta catches up", func() bool { s := status(t, clients[3]); return s.State == "serving" && s.LastCommitted >= last })
+	eventually(t, patience, "delta catches up", func() bool {
+		s := status(t, clients[3])
+		return s.State == "serving" && s.LastCommitted >= version2.Block
+	})
 	if o := execute(t, clients[3], "SELECT 3"); !o.Succeeded {
 		t.Fatalf("at the one that stayed behind: %v", o)
 	}
@@ -63,8 +67,8 @@ func TestFourOrganisationsAreUpgradedOneByOne(t *testing.T) {
 	for _, r := range nodes[1:] {
 		r.stop()
 	}
-	if a, b := certifiedUnder(t, nodes[1], version1), certifiedUnder(t, nodes[1], last); a != 0 || b != 2 {
-		t.Errorf("block %d is certified under version %d, block %d under %d", version1, a, last, b)
+	if a, b := certifiedUnder(t, nodes[1], version1), certifiedUnder(t, nodes[1], version2.Block); a != 0 || b != 2 {
+		t.Errorf("block %d is certified under version %d, block %d under %d", version1, a, version2.Block, b)
 	}
 }
 
