@@ -155,10 +155,15 @@ func verifyChain(roots *x509.CertPool) func(tls.ConnectionState) error {
 	}
 }
 
+// passwordVariable holds the password of a connection string without one, as for MariaDB's own
+// clients.
+const passwordVariable = "MYSQL_PWD"
+
 // readPassword looks a missing password up in a file with lines host:port:database:user:password,
-// as PostgreSQL's clients do.
+// as PostgreSQL's clients do, or in the environment.
 func readPassword(c *mysql.Config, host, file string) error {
 	if file == "" {
+		c.Passwd = cmp.Or(c.Passwd, os.Getenv(passwordVariable))
 		return nil
 	}
 	if c.Passwd != "" {

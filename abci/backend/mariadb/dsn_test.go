@@ -27,6 +27,25 @@ func TestConnectionStrings(t *testing.T) {
 	}
 }
 
+// A password of the environment is for connection strings that say nothing of one.
+func TestPasswordOfTheEnvironment(t *testing.T) {
+	t.Setenv(passwordVariable, "from-environment")
+	passwords := filepath.Join(t.TempDir(), "passwords")
+	if err := os.WriteFile(passwords, []byte("*:*:*:node:from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dsn, want := range map[string]string{
+		"mysql://node@db.example/shop":                       "from-environment",
+		"mysql://node@/shop?socket=/run/x":                   "from-environment",
+		"mysql://node:own@db.example/shop":                   "own",
+		"mysql://node@db.example/shop?passfile=" + passwords: "from-file",
+	} {
+		if c, _, err := parseDSN(dsn); err != nil || c.Passwd != want {
+			t.Errorf("%s: password %q, %v, want %q", dsn, c.Passwd, err, want)
+		}
+	}
+}
+
 func TestSSLModesMeanWhatPostgreSQLsMean(t *testing.T) {
 	for mode, want := range map[string]struct{ tls, fallback, unverified, chain bool }{
 		"disable":     {},
