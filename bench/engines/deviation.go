@@ -65,7 +65,7 @@ func tamper(ctx context.Context, cfg Config, others []*harness.Organisation, odd
 	loadCtx, stop := context.WithCancel(loadCtx)
 	for n := range clientEach * len(others) {
 		random := rand.New(rand.NewPCG(cfg.Seed, uint64(repetition)<<32|uint64(n)))
-		group.Go(func() error { return clientOf(loadCtx, others[n%len(others)], cfg.Rows-rowsKept, random) })
+		group.Go(func() error { return clientOf(loadCtx, others[n%len(others)], cfg.Rows-rowsKept, random, func() {}) })
 	}
 	defer func() {
 		stop()
@@ -109,8 +109,9 @@ func deposit(row int) *wire.Statement {
 	}
 }
 
-// clientOf submits one transaction after the other, each when the one before has its outcome.
-func clientOf(ctx context.Context, o *harness.Organisation, rows int, random *rand.Rand) error {
+// clientOf submits one transaction after the other, each when the one before has its outcome, and
+// tells each that succeeded.
+func clientOf(ctx context.Context, o *harness.Organisation, rows int, random *rand.Rand, answered func()) error {
 	work := context.WithoutCancel(ctx)
 	c, err := gateway.Dial(work, o.Socket())
 	if err != nil {
@@ -125,6 +126,7 @@ func clientOf(ctx context.Context, o *harness.Organisation, rows int, random *ra
 		if err != nil {
 			return err
 		}
+		answered()
 	}
 	return nil
 }

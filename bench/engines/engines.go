@@ -44,6 +44,9 @@ const (
 	mixedEffects       = "effects, 2 PostgreSQL and 2 MariaDB"
 	postgresStatements = "order-execute, 4 PostgreSQL"
 	mixedStatements    = "order-execute, 2 PostgreSQL and 2 MariaDB"
+	mariaStatements    = "order-execute, 4 MariaDB"
+	postgresWaited     = "order-execute, 4 PostgreSQL, a client that waits"
+	mariaWaited        = "order-execute, 4 MariaDB, a client that waits"
 	postgresBlock      = "block executor, PostgreSQL"
 	mariaBlock         = "block executor, MariaDB"
 	mariaSingle        = "single statements, MariaDB" // point: sessions
@@ -76,6 +79,9 @@ func Run(ctx context.Context, cfg Config, r *report.Report) error {
 	if err := tampering(ctx, cfg, r); err != nil {
 		return err
 	}
+	if err := failures(ctx, cfg, r); err != nil {
+		return err
+	}
 	return errors.Join(figures(r, cfg), draw(r, cfg))
 }
 
@@ -89,11 +95,12 @@ func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	}()
 	var systems []system
 	for _, c := range []struct {
-		dir, effects, statements string
-		mariaDB                  []string
+		dir, effects, statements, waited string // empty: not measured
+		mariaDB                          []string
 	}{
-		{"postgres", postgresEffects, postgresStatements, nil},
-		{"mixed", mixedEffects, mixedStatements, organisations[2:]},
+		{"postgres", postgresEffects, postgresStatements, postgresWaited, nil},
+		{"mixed", mixedEffects, mixedStatements, "", organisations[2:]},
+		{"mariadb", "", mariaStatements, mariaWaited, organisations},
 	} {
 		bank, err := openBank(ctx, cfg, c.dir, c.mariaDB)
 		if bank != nil {
@@ -102,7 +109,11 @@ func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		if err != nil {
 			return err
 		}
-		systems = append(systems, system{c.effects, 0, bank.effects}, system{c.statements, 0, bank.statements})
+		for _, s := range []system{{c.effects, 0, bank.effects}, {c.statements, 0, bank.statements}, {c.waited, 0, bank.waited}} {
+			if s.name != "" {
+				systems = append(systems, s)
+			}
+		}
 	}
 	alone, err := openExecutors(ctx, cfg)
 	if alone != nil {
@@ -171,6 +182,14 @@ func figures(r *report.Report, cfg Config) error {
 		{"engines.effects_cpu", r.Find(mixedEffects, 0).CPUs(), r.Find(postgresEffects, 0).CPUs(), "processor time of nodes and databases for a write set; " + ratio},
 		{"engines.statements_cpu", r.Find(mixedStatements, 0).CPUs(), r.Find(postgresStatements, 0).CPUs(), "processor time of nodes and databases for a statement; " + ratio},
 		{
+			"engines.postgres_over_mariadb", values(postgresStatements), values(mariaStatements),
+			"BTW 2023, figure 10, clients that do not wait: PostgreSQL behind all four nodes / MariaDB; published: 1.2 × (MySQL)",
+		},
+		{
+			"engines.postgres_over_mariadb_waited", values(postgresWaited), values(mariaWaited),
+			"the same with a client that waits; published: no difference",
+		},
+		{
 			"engines.effects_over_executor", values(mixedEffects), executor,
 			fmt.Sprintf("write sets of the mixed network / %s, of whose rate each of four has %g on these cores", slower, share),
 		},
@@ -187,6 +206,9 @@ func figures(r *report.Report, cfg Config) error {
 			return err
 		}
 	}
+	if err := failureFigures(r); err != nil {
+		return err
+	}
 	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets["engines.back_s"],
 		fmt.Sprintf("from the submission of a transaction that changes a tampered row of a MariaDB with %d rows until its organisation has the block and the row, recorded the cure and serves; two and two under load; published: %d s", cfg.Rows, publishedBack))
 }
@@ -194,7 +216,7 @@ func figures(r *report.Report, cfg Config) error {
 func draw(r *report.Report, cfg Config) error {
 	bars := chart.Bars{Title: "Transactions per second"}
 	for _, s := range r.Series {
-		if s.Unit != "s" {
+		if s.Unit == "tx/s" {
 			name := s.System
 			if s.Point > 0 {
 				name += fmt.Sprintf(" (%g)", s.Point)

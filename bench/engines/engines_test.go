@@ -2,10 +2,12 @@ package engines
 
 import (
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/benchtest"
@@ -46,6 +48,23 @@ func TestWriteSetsAreOfCustomersThatAreFree(t *testing.T) {
 	}
 }
 
+// Rates and pauses are of the answers within a span, which comes in no order.
+func TestRatesAndPausesOfASpan(t *testing.T) {
+	answered := []time.Duration{5 * time.Second, time.Second, 2 * time.Second, 2500 * time.Millisecond, 10 * time.Second}
+	if got := rate(answered, time.Second, 3*time.Second); got != 1.5 {
+		t.Errorf("rate %v, want 1.5", got)
+	}
+	for _, c := range []struct{ from, until, want time.Duration }{
+		{time.Second, 6 * time.Second, 2500 * time.Millisecond}, // between two answers
+		{3 * time.Second, 5 * time.Second, 2 * time.Second},     // no answer at all
+		{5 * time.Second, 9 * time.Second, 4 * time.Second},     // after the last
+	} {
+		if got := pauseOf(answered, c.from, c.until); got != c.want {
+			t.Errorf("from %s until %s: %s, want %s", c.from, c.until, got, c.want)
+		}
+	}
+}
+
 // The whole benchmark, tiny, against real servers of both engines.
 func TestTheBenchmarkRuns(t *testing.T) {
 	benchtest.Long(t)
@@ -60,9 +79,10 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		t.Fatalf("build the node: %v\n%s", err, out)
 	}
 	var progress strings.Builder
+	out := t.TempDir()
 	r := &report.Report{Name: "engines", Versions: map[string]string{}, Settings: map[string]any{}}
 	err := Run(t.Context(), Config{
-		Dir: filepath.Join(dir, "engines"), PG: tree, Chainify: node, Out: t.TempDir(), Seed: 1, Repeat: 1, Seconds: 1, Customers: 400, Block: 50,
+		Dir: filepath.Join(dir, "engines"), PG: tree, Chainify: node, Out: out, Seed: 1, Repeat: 1, Seconds: 1, Customers: 400, Block: 50,
 		Rows: 2 * rowsKept, Clients: []int{1, 4}, Progress: &progress,
 	}, r)
 	if err != nil {
@@ -72,12 +92,17 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	for _, f := range r.Figures {
 		ids[f.ID] = true
 	}
+	for _, c := range courses {
+		if _, err := os.Stat(filepath.Join(out, "engines-failing-"+c.id+".svg")); err != nil {
+			t.Error(err)
+		}
+	}
 	for id := range targets {
 		if !ids[id] {
 			t.Errorf("there is no figure %s", id)
 		}
 	}
-	if len(ids) != 8 || r.Versions["mariadb"] == "" || r.Settings["postgresql"] == nil {
+	if len(ids) != 18 || r.Versions["mariadb"] == "" || r.Settings["postgresql"] == nil {
 		t.Errorf("%v, %v, %v", ids, r.Versions, r.Settings)
 	}
 }

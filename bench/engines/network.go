@@ -67,9 +67,14 @@ func bankSchema(customers int) schema {
 // open makes a network of four whose tables are on the ledger and whose nodes run. MariaDB names
 // the organisations with one.
 func open(ctx context.Context, cfg Config, dir string, mariaDB []string, s schema, attach string) (*harness.Network, error) {
-	net, err := harness.New(ctx, harness.Config{
+	return found(ctx, harness.Config{
 		Dir: filepath.Join(cfg.Dir, dir), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations, MariaDB: mariaDB,
-	})
+	}, s, attach)
+}
+
+// found makes a network with tables on the ledger, whose nodes run.
+func found(ctx context.Context, cfg harness.Config, s schema, attach string) (*harness.Network, error) {
+	net, err := harness.New(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +173,7 @@ type client struct {
 	at     *gateway.Client
 	next   func() (batch, error) // without statements: an outcome has to come first
 	done   func(batch)
+	ahead  int // submissions without outcomes, at most
 	flying []batch
 	count  int
 	block  uint64 // the last of its outcomes
@@ -175,7 +181,7 @@ type client struct {
 
 func (c *client) run(ctx context.Context, end time.Time) error {
 	for time.Now().Before(end) {
-		if len(c.flying) == inFlight {
+		if len(c.flying) == c.ahead {
 			if err := c.oldest(ctx); err != nil {
 				return err
 			}
@@ -246,15 +252,27 @@ func submit(ctx context.Context, o *harness.Organisation, role string, statement
 
 // statements is the load of transactions that all organisations execute.
 func (b *bank) statements(ctx context.Context, repetition int) (report.Sample, error) {
-	return b.load(ctx, func(n int) (func() (batch, error), func(batch)) {
+	return b.load(ctx, submitters, b.drawn(repetition, batchMost, inFlight))
+}
+
+// waited is the load of one client that submits one transaction after the other, each when the one
+// before has its outcome.
+func (b *bank) waited(ctx context.Context, repetition int) (report.Sample, error) {
+	return b.load(ctx, 1, b.drawn(repetition, 1, 1))
+}
+
+// drawn prepares clients that submit so many statements at once, and are so many submissions ahead
+// of their outcomes.
+func (b *bank) drawn(repetition, size, ahead int) func(n int) *client {
+	return func(n int) *client {
 		random := rand.New(rand.NewPCG(b.cfg.Seed, uint64(repetition)<<32|uint64(n)))
-		return func() (out batch, err error) {
-			for range batchMost {
+		return &client{ahead: ahead, done: func(batch) {}, next: func() (out batch, err error) {
+			for range size {
 				out.statements = append(out.statements, statement(random, b.cfg.Customers))
 			}
 			return out, nil
-		}, func(batch) {}
-	})
+		}}
+	}
 }
 
 // effects is the load of write sets, made by clients from the balances that they know.
@@ -263,10 +281,10 @@ func (b *bank) effects(ctx context.Context, repetition int) (report.Sample, erro
 	if err != nil {
 		return report.Sample{}, err
 	}
-	return b.load(ctx, func(n int) (func() (batch, error), func(batch)) {
+	return b.load(ctx, submitters, func(n int) *client {
 		t := newTill(rand.New(rand.NewPCG(b.cfg.Seed, uint64(repetition)<<32|uint64(n))), known[n])
 		size := min(batchMost, max(len(t.free)/8, 1))
-		return func() (out batch, err error) {
+		return &client{ahead: inFlight, done: func(b batch) { t.free = append(t.free, b.customers...) }, next: func() (out batch, err error) {
 			for len(out.statements) < size && len(t.free) > 1 {
 				s, customers, err := t.next()
 				if err != nil {
@@ -275,7 +293,7 @@ func (b *bank) effects(ctx context.Context, repetition int) (report.Sample, erro
 				out.statements, out.customers = append(out.statements, s), append(out.customers, customers...)
 			}
 			return out, nil
-		}, func(b batch) { t.free = append(t.free, b.customers...) }
+		}}
 	})
 }
 
@@ -304,9 +322,9 @@ func (b *bank) known(ctx context.Context) ([]map[int64]balances, error) {
 	return out, err
 }
 
-// load starts the nodes and lets clients submit for the seconds. It ends when all organisations
-// have committed all.
-func (b *bank) load(ctx context.Context, prepare func(n int) (next func() (batch, error), done func(batch))) (s report.Sample, err error) {
+// load starts the nodes and lets so many clients submit for the seconds. It ends when all
+// organisations have committed all.
+func (b *bank) load(ctx context.Context, number int, prepare func(n int) *client) (s report.Sample, err error) {
 	if err := b.net.StartNodes(ctx, readyLimit); err != nil {
 		return s, err
 	}
@@ -316,16 +334,15 @@ func (b *bank) load(ctx context.Context, prepare func(n int) (next func() (batch
 	if err := b.net.Each(func(o *harness.Organisation) error { return vacuum(ctx, o) }); err != nil {
 		return s, err
 	}
-	clients := make([]*client, submitters)
+	clients := make([]*client, number)
 	for i := range clients {
 		at, err := gateway.Dial(ctx, b.net.Organisations[i%len(b.net.Organisations)].Socket())
 		if err != nil {
 			return s, err
 		}
 		defer at.Close()
-		c := &client{at: at}
-		c.next, c.done = prepare(i)
-		clients[i] = c
+		clients[i] = prepare(i)
+		clients[i].at = at
 	}
 	before, err := machine.TreesCPU(b.processes())
 	if err != nil {

@@ -21,6 +21,8 @@ const (
 	anyUniform = "any-2 of 3, uniform"
 	allZipf    = "all-3, Zipf"
 	threePlain = "PostgreSQL, each committed by itself, Zipf"
+	anyBlocks  = "any-2 of 3, Zipf, so many transactions a block"
+	allBlocks  = "all-3, Zipf, so many transactions a block"
 
 	batched      = "4 organisations, so many transactions a call"
 	batchedPlain = "PostgreSQL, so many transactions a commit"
@@ -46,6 +48,7 @@ var (
 	foursClients  = []int{1, 2, 4, 8, 16, 32}
 	batches       = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}
 	tpccBatches   = []int{1, 8, 64, 512}
+	blockSizes    = []int{256, 512, 1024, 2048, 4096} // section 4.8.5
 )
 
 // The dissertation's table 4.2, in transactions a second by clients.
@@ -64,14 +67,15 @@ type papers struct {
 	twoPhase                 *twoPhase // in the databases of four
 	clients, sessions        []int
 	batches, tpccBatches     []int
+	blockSizes               []int
 }
 
 // Papers repeats experiments of ChainifyDB and of Schuhknecht and Jörz, and adds series and
 // figures.
 func Papers(ctx context.Context, cfg Config, r *report.Report) (err error) {
-	p := &papers{cfg: cfg, clients: threesClients, sessions: foursClients, batches: batches, tpccBatches: tpccBatches}
+	p := &papers{cfg: cfg, clients: threesClients, sessions: foursClients, batches: batches, tpccBatches: tpccBatches, blockSizes: blockSizes}
 	if cfg.Hasty {
-		p.clients, p.sessions, p.batches, p.tpccBatches = []int{3}, []int{1, 4}, []int{1, 64}, []int{1, 64}
+		p.clients, p.sessions, p.batches, p.tpccBatches, p.blockSizes = []int{3}, []int{1, 4}, []int{1, 64}, []int{1, 64}, []int{256, 512}
 	}
 	defer func() { err = errors.Join(err, p.close(err == nil)) }()
 	if err := p.open(ctx); err != nil {
@@ -105,8 +109,8 @@ func (p *papers) open(ctx context.Context) error {
 		into          **ours
 		systems, tpcc []string
 	}{
-		{"any2", 2, threes, &p.two, []string{anyZipf, anyUniform}, nil},
-		{"all3", 3, threes, &p.three, []string{allZipf}, nil},
+		{"any2", 2, threes, &p.two, []string{anyZipf, anyUniform, anyBlocks}, nil},
+		{"all3", 3, threes, &p.three, []string{allZipf, allBlocks}, nil},
 		{"papers", 0, fours, &p.four, []string{batched, byClients, byFlood, byTwoPhase, phasesOf}, []string{batchedTPCC, floodTPCC}},
 		{serverNet, 0, fours, &p.server, []string{besideWaits, besideFlood}, []string{besideFloodTPCC}},
 	} {
@@ -175,6 +179,11 @@ func (p *papers) systems() []system {
 			out = append(out, system{name, float64(clients), up, up.members().floodedBy(clients, p.cfg, at, of)})
 		}
 	}
+	blocks := func(name string, up *ours, size int) {
+		if up != nil {
+			out = append(out, system{name, float64(size), up, up.members().inBlocks(size, p.cfg, zipfs)})
+		}
+	}
 	waited := func(name string, up *ours, point, clients, size int, of stream) {
 		if up != nil {
 			out = append(out, system{name, float64(point), up, up.members().inBatchesBy(clients, size, p.cfg, of)})
@@ -192,6 +201,10 @@ func (p *papers) systems() []system {
 		if p.alone != nil {
 			out = append(out, system{threePlain, float64(n), p.alone, p.alone.oneByOneOf(n, zipfs)})
 		}
+	}
+	for _, n := range p.blockSizes {
+		blocks(anyBlocks, p.two, n)
+		blocks(allBlocks, p.three, n)
 	}
 	for _, n := range p.batches {
 		waited(batched, p.four, n, 1, n, writes)
@@ -264,6 +277,32 @@ func (m members) inBatchesBy(clients, size int, cfg Config, of stream) func(cont
 	}
 }
 
+// sizeOfBlocks is a detail of a sample: how many transactions its blocks had, on average.
+const sizeOfBlocks = "block_transactions"
+
+// inBlocks has one client submit so many transactions at once, and the next so many while these
+// are executed, so that each submission becomes a block.
+func (m members) inBlocks(size int, cfg Config, of stream) func(context.Context, int) (load, error) {
+	submit := m.floodedBy(1, cfg, pace{size, 2}, of)
+	blocks := func(ctx context.Context) (n int64, err error) {
+		err = m[0].Scan(ctx, "SELECT count(*) FROM chainify.ledger WHERE tx_count > 0", &n)
+		return n, err
+	}
+	return func(ctx context.Context, repetition int) (load, error) {
+		before, err := blocks(ctx)
+		if err != nil {
+			return load{}, err
+		}
+		l, err := submit(ctx, repetition)
+		if err != nil {
+			return l, err
+		}
+		after, err := blocks(ctx)
+		l.more = map[string]float64{sizeOfBlocks: float64(l.count) / float64(max(1, after-before))}
+		return l, err
+	}
+}
+
 // inBatches has one session of PostgreSQL alone commit so many transactions at once, durably.
 func (a *alone) inBatches(size int, of stream) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
@@ -315,6 +354,25 @@ func (p *papers) chainedFigures(r *report.Report) error {
 		errs = append(errs,
 			ratio(r, fmt.Sprintf("any2_over_all3_%d", n), anyZipf, at, allZipf, at, "ChainifyDB, figure 4.11a, which draws it: two of three PostgreSQL have to agree / all three; its third organisation kept a MySQL"),
 			ratio(r, fmt.Sprintf("any2_over_standalone_%d", n), anyZipf, at, threePlain, at, "ChainifyDB, figure 4.11: two of three / PostgreSQL with as many sessions; published: slightly more than 1 with 3, 6 and 12 clients"))
+	}
+	return errors.Join(append(errs, p.blockFigures(r))...)
+}
+
+// blockFigures are of ChainifyDB's figure 4.14.
+func (p *papers) blockFigures(r *report.Report) error {
+	var errs []error
+	smallest, largest := float64(p.blockSizes[0]), float64(p.blockSizes[len(p.blockSizes)-1])
+	for _, of := range []struct{ id, system, agree string }{{"any2", anyBlocks, "two"}, {"all3", allBlocks, "all"}} {
+		for _, n := range p.blockSizes {
+			found := r.Find(of.system, float64(n))
+			if len(found.Values()) == 0 {
+				continue
+			}
+			errs = append(errs, r.AddFigure(fmt.Sprintf("papers.%s_block_%d", of.id, n), found.Values(), "tx/s", report.Target{},
+				fmt.Sprintf("ChainifyDB, figure 4.14, which draws it: %s of three organisations agree, blocks of %d transactions (%.0f on average)", of.agree, n, report.Median(found.Details(sizeOfBlocks)))))
+		}
+		errs = append(errs, ratio(r, of.id+"_blocks", of.system, largest, of.system, smallest,
+			fmt.Sprintf("the same: blocks of %g / of %g", largest, smallest)))
 	}
 	return errors.Join(errs...)
 }
