@@ -92,6 +92,11 @@ check-deploy: pgtree
 check-cluster: setup
 	@scripts/check-cluster
 
+## check-images: build the images, and run the compose file's consortium from them in Debian's podman, with the chart's backup (a quarter of an hour; as root); KEEP=1: keeps layers
+.PHONY: check-images
+check-images: setup
+	@scripts/check-images
+
 ## check-store: digests in a real S3-compatible store, which is built first (minutes, once) and runs here
 .PHONY: check-store
 check-store: setup
