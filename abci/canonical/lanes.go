@@ -2,7 +2,6 @@ package canonical
 
 import (
 	"encoding/binary"
-	"io"
 
 	"lukechampine.com/blake3"
 )
@@ -77,5 +76,11 @@ func (h *LaneHasher) read(row []byte) {
 	h.hash.Reset()
 	_, _ = h.hash.Write(h.prefix) // a hash takes everything
 	_, _ = h.hash.Write(row)
-	_, _ = io.ReadFull(h.hash.XOF(), h.row[:]) // the output has no end
+	out := h.hash.XOF() // without an end
+	for at := 0; at < len(h.row); at += readSize {
+		_, _ = out.Read(h.row[at : at+readSize])
+	}
 }
+
+// readSize is read at a time: the library begins goroutines for more.
+const readSize = 1024

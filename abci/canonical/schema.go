@@ -46,14 +46,16 @@ const (
 
 var portableName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
+// plainTags are the tags of the types without arguments.
+var plainTags = map[string]Tag{
+	"boolean": Boolean, "smallint": Integer, "integer": Integer, "bigint": Integer, "double": Float, "text": Text, "bytea": Bytea,
+	"date": Date, "time": Time, "timestamp": Timestamp, "timestamptz": TimestampTZ, "uuid": UUID, "json": JSON,
+}
+
 // TypeTag is the tag of a logical type's values. It returns ErrValue for a type that has no logical
 // name, or one that engines do not share.
 func TypeTag(logical string) (Tag, error) {
-	tags := map[string]Tag{
-		"boolean": Boolean, "smallint": Integer, "integer": Integer, "bigint": Integer, "double": Float, "text": Text, "bytea": Bytea,
-		"date": Date, "time": Time, "timestamp": Timestamp, "timestamptz": TimestampTZ, "uuid": UUID, "json": JSON,
-	}
-	if tag, ok := tags[logical]; ok {
+	if tag, ok := plainTags[logical]; ok {
 		return tag, nil
 	}
 	if length, ok := arguments(logical, "varchar", 1); ok && length[0] >= 1 && length[0] <= lengthMax {

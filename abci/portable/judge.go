@@ -212,7 +212,10 @@ const RefusedState = "CH011"
 // table, and becomes shared where the block attaches one so.
 func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table) []*Refusal {
 	for _, p := range proposals {
-		if d, err := ParseDeploy(p.Sql); err == nil && d.Attach && p.Kind == wire.Kind_KIND_DEPLOY {
+		if p.Kind != wire.Kind_KIND_DEPLOY {
+			continue
+		}
+		if d, err := ParseDeploy(p.Sql); err == nil && d.Attach {
 			shared = shared || open
 		}
 	}

@@ -38,7 +38,7 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.ctx, r.mending = run, mend
+	r.ctx, r.mending, r.careful = run, mend, b.carefully == block.Number
 	if err := r.all(b.cfg.ChainID, previous, cancel); err != nil {
 		cause := context.Cause(run)
 		if cause != nil {
@@ -48,6 +48,9 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 		}
 		index := r.at.Load()
 		switch {
+		case r.several && (cause == nil || errors.Is(cause, errBudget)):
+			b.carefully = block.Number
+			err = fmt.Errorf("several transactions were at work, and run one at a time the next time: %w", err)
 		case errors.Is(cause, errBudget) && ctx.Err() == nil:
 			err = &backend.StuckError{Index: index}
 		case cause == nil && !errors.Is(err, backend.ErrOutOfTurn) && b.failed.keeps(block.Number, index, b.cfg.StuckAfter):

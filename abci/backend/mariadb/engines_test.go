@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,8 @@ func TestEnginesAgreeOnRandomBlocks(t *testing.T) {
 		e.tamper("DELETE FROM items WHERE id = 100; UPDATE items SET name = 'tampered'; UPDATE v SET i = 5 WHERE i IS NULL; DELETE FROM v WHERE id < 1010; INSERT INTO items (id, name) VALUES (101, 'more')")
 		e.restoredFrom(t, engines[1-i], 121)
 	}
-	proposals := random.proposals()
+	// A table that the last block detaches would be in the way of the replay.
+	proposals := slices.DeleteFunc(random.proposals(), func(p *wire.Proposal) bool { return p.Kind == wire.Kind_KIND_DEPLOY })
 	if a, b := engines[0].commit(t, enginesBlock(122, proposals...)), engines[1].commit(t, enginesBlock(122, proposals...)); a.Hash != b.Hash {
 		t.Errorf("after a restore, headers %+v, %+v", headerOf(t, a), headerOf(t, b))
 	}

@@ -34,6 +34,9 @@ func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
 		log.Warn("the scrubber is off: rows that no block touches are never looked at")
 		return
 	}
+	if !sleep(ctx, b.untilDue(ctx, s.Every)) {
+		return
+	}
 	for {
 		pause := s.Every
 		if err := b.maintain(ctx, log); err != nil {
@@ -47,6 +50,16 @@ func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
 			return
 		}
 	}
+}
+
+// untilDue is how long after a start the next pass is due: as long as it would have been without
+// the start, at most a whole interval.
+func (b *Backend) untilDue(ctx context.Context, every time.Duration) time.Duration {
+	h, err := b.Inspect(ctx)
+	if err != nil {
+		return 0
+	}
+	return min(every-h.ScrubAge, every)
 }
 
 // maintain is one pass over all tables and all kept blocks.

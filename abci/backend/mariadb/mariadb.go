@@ -58,7 +58,10 @@ type Backend struct {
 	id     int64 // of the block connection at the server
 	open   *run  // the executed block
 	failed failing
-	known  map[string]*described // tables as they were when the connection was made
+	// carefully is a block whose transactions run one at a time, since it failed while several
+	// were at work.
+	carefully uint64
+	known     map[string]*described // tables as they were when the connection was made
 }
 
 var (

@@ -83,7 +83,14 @@ type run struct {
 	deploys  map[uint32]wire.Hash // state root that each DEPLOY transaction left
 	mending  func(*run) error
 	raw      [][]byte
-	at       atomic.Uint32 // transaction at work
+	at       atomic.Uint32 // transaction at work, or the first of those that are
+	several  bool          // a message had several transactions at work when the block failed
+
+	careful      bool // one transaction at a time
+	pending      []prepared
+	pendingBytes int
+	flying       *flight // nil: none
+	release      string  // statement that drops the savepoints of the last message
 
 	hash    wire.Hash
 	header  []byte
@@ -161,13 +168,18 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 	r.refusals = portable.Judged(proposals, true, false, tables)
 	for from := 0; from < len(proposals); {
 		to := r.endOfRun(proposals, from)
-		budget := budgets[proposals[from].Kind == wire.Kind_KIND_DEPLOY]
-		if err := budget.during(func() error { return r.inTurns(proposals, from, to) }); err != nil {
+		deploy := proposals[from].Kind == wire.Kind_KIND_DEPLOY
+		if deploy {
+			if err := budgets[false].during(r.flush); err != nil {
+				return err
+			}
+		}
+		if err := budgets[deploy].during(func() error { return r.inTurns(proposals, from, to) }); err != nil {
 			return err
 		}
 		from = to
 	}
-	return nil
+	return budgets[false].during(r.flush)
 }
 
 // quarantined tells whether a transaction of the block is not run.
@@ -177,7 +189,6 @@ func (r *run) quarantined(i int) bool {
 
 // inTurns runs the transactions of one run, or one of another kind.
 func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
-	r.at.Store(uint32(from))
 	if r.quarantined(from) {
 		r.results[from].SQLState, r.results[from].Message = "CH001", "quarantined: organisations differ about its effects"
 		return nil
@@ -187,8 +198,12 @@ func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
 		return nil
 	}
 	if to == from+1 {
-		return r.transaction(uint32(from), proposals[from], &r.results[from])
+		return r.enqueue(uint32(from), proposals[from])
 	}
+	if err := r.flush(); err != nil { // turns depend on rows
+		return err
+	}
+	r.at.Store(uint32(from))
 	turns, e, err := r.turnsOf(proposals[from:to])
 	if err != nil {
 		return err
@@ -199,8 +214,7 @@ func (r *run) inTurns(proposals []*wire.Proposal, from, to int) error {
 		result.SQLState, result.Message = why.sqlState, why.message
 	}
 	for _, at := range turns.Order {
-		r.at.Store(uint32(from + at))
-		if err := r.transaction(uint32(from+at), proposals[from+at], &r.results[from+at]); err != nil {
+		if err := r.enqueue(uint32(from+at), proposals[from+at]); err != nil {
 			return err
 		}
 	}
@@ -246,10 +260,8 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if reason == nil || r.ctx.Err() != nil {
 		return err
 	}
-	for _, c := range r.changes[before:] {
-		r.bytes -= c.bytes
-	}
-	r.changes, r.tables = r.changes[:before], tables
+	r.forget(before)
+	r.tables = tables
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
@@ -280,31 +292,30 @@ func (r *run) kind(i uint32, p *wire.Proposal) (rows int64, err error) {
 
 // become takes the rights of the client's role, and none beside them.
 func (r *run) become(role string) error {
-	if !plainName.MatchString(role) || quoted(role) == r.name.role() {
+	if !r.isClient(role) {
 		return &outcome{"42704", "role " + role + " does not exist"}
 	}
 	_, err := r.conn.ExecContext(r.ctx, "SET ROLE "+quoted(role))
 	return err
 }
 
+// isClient tells a name that a client's role can have.
+func (r *run) isClient(role string) bool {
+	return plainName.MatchString(role) && quoted(role) != r.name.role()
+}
+
 // capture reads the changes that the triggers recorded since the last transaction.
 func (r *run) capture(tx uint32) error {
-	rows, err := r.conn.QueryContext(r.ctx, r.name.in(`SELECT seq, name, op, before_row, after_row FROM %L.captured WHERE seq > ? ORDER BY seq`), r.seq)
+	rows, err := r.conn.QueryContext(r.ctx, r.reading())
 	if err != nil {
 		return err
 	}
-	return each(rows, func() error {
-		var name, op string
-		var before, after []byte
-		if err := rows.Scan(&r.seq, &name, &op, &before, &after); err != nil {
-			return err
-		}
-		t := r.tables[name]
-		if t == nil {
-			return &outcome{"42P01", "table " + name + " is not on the ledger"}
-		}
-		return r.captured(tx, t, op[0], before, after)
-	})
+	found, err := listed(rows)
+	if err != nil {
+		return err
+	}
+	r.read(found)
+	return r.addCaptured(tx, found)
 }
 
 // captured records one; an update of the key is a delete and an insert.

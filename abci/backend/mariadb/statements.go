@@ -11,15 +11,7 @@ import (
 
 // statement runs one of the subset that engines share, as the client's role.
 func (r *run) statement(p *wire.Proposal) (int64, error) {
-	s, err := portable.Parse(p.Sql)
-	if err != nil {
-		return 0, err
-	}
-	t := r.tables[s.Table]
-	if t == nil {
-		return 0, &outcome{"42P01", "table " + s.Table + " is not on the ledger"}
-	}
-	text, err := spell(s, t, r.name, p.Parameters)
+	text, err := r.spelled(p)
 	if err != nil {
 		return 0, err
 	}
@@ -201,20 +193,24 @@ func (r *run) seen(t *table, seen *wire.RowSeen) error {
 	return nil
 }
 
-func (r *run) applyOne(t *table, c *wire.RowChange) error {
+// wordingOf is the statement of a change, and the key of its row.
+func (r *run) wordingOf(t *table, c *wire.RowChange) (text string, key []byte, err error) {
 	columns, err := canonical.DecodeRow(c.Row)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	key := c.Row
-	var text string
-	if c.Op == 'I' {
-		if key, err = canonical.AppendRow(nil, t.keyOfRow(columns)); err == nil {
-			text, err = t.insertion(columns, r.name)
-		}
-	} else {
+	if c.Op != 'I' {
 		text, err = t.changing(c, columns, r.name)
+		return text, c.Row, err
 	}
+	if key, err = canonical.AppendRow(nil, t.keyOfRow(columns)); err == nil {
+		text, err = t.insertion(columns, r.name)
+	}
+	return text, key, err
+}
+
+func (r *run) applyOne(t *table, c *wire.RowChange) error {
+	text, key, err := r.wordingOf(t, c)
 	if err != nil {
 		return err
 	}
