@@ -49,9 +49,13 @@ func ParseDeploy(text string) (*Deploy, error) {
 // tables are those on the ledger before the transaction's block, by name. The error is a *Refusal,
 // which is the outcome of the transaction. Cost: linear in the transaction.
 func Judge(p *wire.Proposal, tables map[string]*canonical.Table) error {
+	return judge(p, tables, Texts{})
+}
+
+func judge(p *wire.Proposal, tables map[string]*canonical.Table, texts Texts) error {
 	switch p.Kind {
 	case wire.Kind_KIND_SQL:
-		s, err := Parse(p.Sql)
+		s, err := texts.Parse(p.Sql)
 		if err != nil {
 			return err
 		}
@@ -209,8 +213,8 @@ const RefusedState = "CH011"
 // run. No list: the block is none of a ledger of several engines.
 //
 // shared: a table came on the ledger with ENCODING 2 before the block. open: the ledger has no
-// table, and becomes shared where the block attaches one so.
-func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table) []*Refusal {
+// table, and becomes shared where the block attaches one so. texts keeps what was read.
+func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table, texts Texts) []*Refusal {
 	for _, p := range proposals {
 		if p.Kind != wire.Kind_KIND_DEPLOY {
 			continue
@@ -224,7 +228,7 @@ func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*ca
 	}
 	refusals := make([]*Refusal, len(proposals))
 	for i, p := range proposals {
-		if err := Judge(p, tables); err != nil {
+		if err := judge(p, tables, texts); err != nil {
 			refusals[i] = &Refusal{RefusedState, err.Error()}
 		}
 	}

@@ -101,7 +101,7 @@ func TestBlocksThatAreJudged(t *testing.T) {
 		{"becomes shared", attaching, false, true, true},
 		{"shared", plain, true, false, true},
 	} {
-		refusals := Judged(c.proposals, c.shared, c.open, nil)
+		refusals := Judged(c.proposals, c.shared, c.open, nil, Texts{})
 		if (refusals != nil) != c.want || c.want && refusals[0] == nil || len(refusals) == 2 && refusals[1] != nil {
 			t.Errorf("%s: %v", c.name, refusals)
 		}

@@ -72,6 +72,22 @@ type Statement struct {
 	Where   []Test // all of them
 }
 
+// Texts are statements of one block that were read: most transactions share their text. Nobody
+// changes a statement. It is not for several goroutines.
+type Texts map[string]*Statement
+
+// Parse is [Parse] of a text, once.
+func (t Texts) Parse(sql string) (*Statement, error) {
+	if s := t[sql]; s != nil {
+		return s, nil
+	}
+	s, err := Parse(sql)
+	if err == nil {
+		t[sql] = s
+	}
+	return s, err
+}
+
 // Parse reads a statement. The error is a *Refusal that names the construct. Cost: linear.
 func Parse(sql string) (*Statement, error) {
 	words, err := split(sql)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/chainify-db/chainify/abci/canonical"
-	"github.com/chainify-db/chainify/abci/portable"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -111,7 +110,7 @@ func (r *run) spelledEffects(effects []byte) ([]string, error) {
 
 // spelled is the statement of an SQL transaction.
 func (r *run) spelled(p *wire.Proposal) (string, error) {
-	s, err := portable.Parse(p.Sql)
+	s, err := r.texts.Parse(p.Sql)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/portable"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -74,7 +75,7 @@ func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &run{conn: b.conn, name: b.name, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, raw: raw}, nil
+	return &run{conn: b.conn, name: b.name, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, texts: portable.Texts{}, raw: raw}, nil
 }
 
 // all executes the block up to its COMMIT.

@@ -90,6 +90,7 @@ type run struct {
 	pending      []prepared
 	pendingBytes int
 	flying       *flight // nil: none
+	texts        portable.Texts
 	release      string  // statement that drops the savepoints of the last message
 
 	hash    wire.Hash
@@ -165,7 +166,7 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 	for name, t := range r.tables {
 		tables[name] = &t.Table
 	}
-	r.refusals = portable.Judged(proposals, true, false, tables)
+	r.refusals = portable.Judged(proposals, true, false, tables, r.texts)
 	for from := 0; from < len(proposals); {
 		to := r.endOfRun(proposals, from)
 		deploy := proposals[from].Kind == wire.Kind_KIND_DEPLOY

@@ -53,7 +53,7 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 	if err != nil {
 		return refusals{}, err
 	}
-	judged := portable.Judged(proposals, standing == "shared", standing == "open", tables)
+	judged := portable.Judged(proposals, standing == "shared", standing == "open", tables, portable.Texts{})
 	if judged == nil {
 		return refusals{}, nil
 	}
