@@ -213,7 +213,9 @@ const RefusedState = "CH011"
 // run. No list: the block is none of a ledger of several engines.
 //
 // shared: a table came on the ledger with ENCODING 2 before the block. open: the ledger has no
-// table, and becomes shared where the block attaches one so. texts keeps what was read.
+// table, and becomes shared where the block attaches one so.
+//
+// texts keeps what was read.
 func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table, texts Texts) []*Refusal {
 	for _, p := range proposals {
 		if p.Kind != wire.Kind_KIND_DEPLOY {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -193,8 +194,9 @@ func (p *progress) watch(ctx context.Context, o *harness.Organisation) {
 			continue // its database is down
 		}
 		number := float64(tip.Number)
+		at := math.Round(float64(time.Since(p.started))/float64(lookedAt)) * lookedAt.Seconds()
 		p.lock.Lock()
-		p.blocks[o.Name] = append(p.blocks[o.Name], chart.Point{X: time.Since(p.started).Seconds(), Spread: report.Spread{Median: number, Min: number, Max: number, Count: 1}})
+		p.blocks[o.Name] = append(p.blocks[o.Name], chart.Point{X: at, Spread: report.Spread{Median: number, Min: number, Max: number, Count: 1}})
 		p.lock.Unlock()
 	}
 }

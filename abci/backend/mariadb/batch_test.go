@@ -10,26 +10,12 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// attached is a backend with the table items on the ledger, at block 1, and a role of clients.
-func attached(t *testing.T) (*organisation, *Backend, backend.Execution) {
-	t.Helper()
-	o := fresh(t, items)
-	b := o.open(t)
-	connected(t, b)
-	x, err := b.Execute(t.Context(), block(1, wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.items ENCODING 2"), wire.Hash{})
-	if err == nil {
-		err = b.Commit(t.Context())
-	}
-	if err != nil || !x.Results[0].Succeeded {
-		t.Fatal(x.Results, err)
-	}
-	return o, b, x
-}
-
 // Of many transactions that go to the server together, those that fail lose nothing but their own
 // changes: the block is that of one transaction at a time.
 func TestTransactionsTogetherAreThoseOneByOne(t *testing.T) {
-	_, b, at := attached(t)
+	c := fresh(t, items).chain(t)
+	c.attach("public.items")
+	b, at := c.b, c.at
 	var statements []string
 	for i := range 3 * batchMost {
 		statements = append(statements, fmt.Sprintf("INSERT INTO items (id, name) VALUES (%d, 'x')", 2+i/2)) // every second one is there already
@@ -66,7 +52,10 @@ func TestTransactionsTogetherAreThoseOneByOne(t *testing.T) {
 
 // A transaction that does not end among several is named when they run one at a time.
 func TestOneOfSeveralThatDoesNotEndIsNamed(t *testing.T) {
-	o, b, at := attached(t)
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	b, at := c.b, c.at
 	tx, err := o.root.BeginTx(t.Context(), nil)
 	if err == nil {
 		_, err = tx.Exec("SELECT * FROM " + o.name + ".items WHERE id = 1 FOR UPDATE")

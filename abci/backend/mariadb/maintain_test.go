@@ -77,3 +77,25 @@ func TestTheScrubberKeepsToItsRate(t *testing.T) {
 		t.Error("it goes on though it was ended")
 	}
 }
+
+// A start does not bring the next pass forward, and a time of the database puts it off by an
+// interval at most.
+func TestTheNextPassIsDueAsWithoutAStart(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	const every = time.Hour
+	for _, pass := range []struct {
+		last             string
+		earliest, latest time.Duration
+	}{
+		{"utc_timestamp(6) - INTERVAL 20 MINUTE", 39 * time.Minute, 40 * time.Minute},
+		{"utc_timestamp(6) - INTERVAL 2 HOUR", -every - time.Minute, -every},
+		{"utc_timestamp(6) + INTERVAL 2 HOUR", every, every},
+	} {
+		o.run(t, names{o.name}.in("UPDATE %L.scrub SET well_at = "+pass.last))
+		if due := c.b.untilDue(t.Context(), every); due < pass.earliest || due > pass.latest {
+			t.Errorf("last pass %s: due in %s, want %s to %s", pass.last, due, pass.earliest, pass.latest)
+		}
+	}
+}

@@ -91,7 +91,7 @@ type run struct {
 	pendingBytes int
 	flying       *flight // nil: none
 	texts        portable.Texts
-	release      string  // statement that drops the savepoints of the last message
+	release      string // statement that drops the savepoints of the last message
 
 	hash    wire.Hash
 	header  []byte
