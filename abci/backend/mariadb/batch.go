@@ -17,6 +17,7 @@ import (
 const (
 	batchMost     = 64
 	batchBytesMax = 1 << 18
+	batchHalvings = 6 // of batchMost, to one transaction
 )
 
 // readCaptured gives the changes that the triggers recorded since one.
@@ -128,9 +129,8 @@ type flight struct {
 	landed    chan struct{}
 
 	// Read after landed is closed.
-	found   []capturedRow
-	failure error // of one of its statements
-	err     error // of the block
+	found []capturedRow
+	err   error // of the block; not that of a transaction
 }
 
 func (f *flight) savepointOf(k int) string { return quoted(f.savepoint + strconv.Itoa(k)) }
@@ -152,7 +152,7 @@ func (r *run) advance() error {
 		return err
 	}
 	n, bytes := 0, 0
-	for n < min(len(r.pending), batchMost) && (n == 0 || bytes+r.pending[n].bytes <= batchBytesMax) {
+	for n < min(len(r.pending), batchMost>>r.smaller) && (n == 0 || bytes+r.pending[n].bytes <= batchBytesMax) {
 		bytes += r.pending[n].bytes
 		n++
 	}
@@ -193,10 +193,10 @@ func (r *run) send(f *flight) error {
 	r.flying = f
 	go func() {
 		defer close(f.landed)
-		var rows *sql.Rows
-		if rows, f.failure = r.conn.QueryContext(r.ctx, text.String()); f.failure != nil {
-			if outcomeOf(f.failure) == nil || r.ctx.Err() != nil {
-				f.err = f.failure
+		rows, failure := r.conn.QueryContext(r.ctx, text.String())
+		if failure != nil {
+			if outcomeOf(failure) == nil || r.ctx.Err() != nil {
+				f.err = failure
 				return
 			}
 			if _, f.err = r.conn.ExecContext(r.ctx, "SET ROLE "+r.name.role()); f.err != nil {
@@ -236,12 +236,15 @@ func (r *run) land() error {
 	}
 	if settled == len(f.batch) {
 		r.several = false
+		r.smaller = max(r.smaller, 1) - 1
 		return nil
 	}
 	if why != nil && outcomeOf(why) == nil {
 		return why
 	}
 	// This one failed: it runs by itself, and tells why. Those after it are undone, and run again.
+	// The server reads all of a message before it runs any, so that many failures want small ones.
+	r.smaller = min(r.smaller+1, batchHalvings)
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+f.savepointOf(settled)); err != nil {
 		return err
 	}

@@ -89,6 +89,7 @@ type run struct {
 	careful      bool // one transaction at a time
 	pending      []prepared
 	pendingBytes int
+	smaller      int     // how often the size of a message was halved
 	flying       *flight // nil: none
 	texts        portable.Texts
 	release      string // statement that drops the savepoints of the last message
