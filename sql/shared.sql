@@ -12,7 +12,9 @@ CREATE INDEX ON kinds (t);
 INSERT INTO kinds (id, v) VALUES (1, 'a');
 CREATE TABLE parents (id integer PRIMARY KEY);
 CREATE TABLE children (id integer PRIMARY KEY, parent integer REFERENCES parents ON DELETE RESTRICT);
-GRANT ALL ON kinds, parents, children TO alice;
+CREATE TABLE line (id integer PRIMARY KEY, parent integer REFERENCES parents ON DELETE CASCADE);
+CREATE TABLE remark (id integer PRIMARY KEY, line integer REFERENCES line ON DELETE SET NULL);
+GRANT ALL ON kinds, parents, children, line, remark TO alice;
 
 -- Parts that the words cannot describe, each named.
 CREATE TABLE base (id integer PRIMARY KEY, n integer, t text);
@@ -38,7 +40,24 @@ SELECT * FROM test.refused('ALTER TABLE base ADD CHECK (n > 0)', 'ALTER TABLE ba
     'ALTER TABLE base ADD UNIQUE (t)', 'CREATE UNIQUE INDEX ON base (n) WHERE n > 0', 'CREATE INDEX ON base ((n + 1))', 'CREATE UNIQUE INDEX ON base (n) INCLUDE (t)',
     'CREATE UNIQUE INDEX ON base (n) NULLS NOT DISTINCT', 'CREATE POLICY own ON base USING (true)', 'ALTER TABLE base ENABLE ROW LEVEL SECURITY',
     'ALTER TABLE base ADD up integer REFERENCES base', 'DROP TABLE base; CREATE TABLE base (id integer PRIMARY KEY) PARTITION BY RANGE (id)', 'ALTER TABLE base RENAME TO other');
-SELECT * FROM test.refused('ALTER TABLE children DROP CONSTRAINT children_parent_fkey; ALTER TABLE base ADD parent integer REFERENCES parents ON DELETE CASCADE; ALTER TABLE parents RENAME TO base2; ALTER TABLE base2 RENAME TO parents');
+-- Foreign keys.
+CREATE FUNCTION test.refused_key(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    why text;
+BEGIN
+    EXECUTE command;
+    SELECT sqlstate || ' ' || concat_ws(' ', message, detail) INTO why
+    FROM test.deploy('ATTACH TABLE public.base, public.parents, public.children, public.line, public.remark ENCODING 2') WHERE NOT ok;
+    RAISE EXCEPTION USING ERRCODE = 'TEST0';
+EXCEPTION WHEN SQLSTATE 'TEST0' THEN RETURN why;
+END
+$$;
+SELECT test.refused_key('ALTER TABLE base ADD parent integer REFERENCES parents ' || action) FROM unnest(ARRAY[
+    'ON UPDATE CASCADE', 'ON DELETE SET DEFAULT', 'ON DELETE SET NULL (parent)', 'MATCH FULL', 'DEFERRABLE']) action;
+SELECT test.refused_key('ALTER TABLE base ADD parent integer NOT NULL REFERENCES parents ON DELETE SET NULL');
+SELECT test.refused_key('ALTER TABLE base ADD remark integer REFERENCES remark ON DELETE SET NULL; ALTER TABLE parents ADD base integer REFERENCES base');
+SELECT test.refused_key('ALTER TABLE line ADD other integer REFERENCES parents');
+SELECT test.refused_key('ALTER TABLE remark ADD parent integer REFERENCES parents ON DELETE SET NULL');
 -- Other spellings, and other ledgers.
 SELECT ok, sqlstate, message FROM test.deploy('attach table public.kinds encoding 2');
 BEGIN;
@@ -58,13 +77,20 @@ CREATE FUNCTION test.judged(refused int[], VARIADIC txs bytea[]) RETURNS TABLE (
         refused => refused, refused_sqlstates => array_fill('CH011'::text, ARRAY[cardinality(refused)]), refused_messages => array_fill('function lower'::text, ARRAY[cardinality(refused)])) r,
         unnest(r.sqlstates, r.messages) WITH ORDINALITY s (state, message, i)
 $$;
-SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.kinds, public.parents, public.children ENCODING 2', 'admin', 3));
+SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.kinds, public.parents, public.children, public.line, public.remark ENCODING 2', 'admin', 3));
 SELECT name, shared_text FROM chainify_ledger.ledger_table ORDER BY id;
 SELECT standing, names FROM chainify_node.shared_tables();
 SELECT test.all_well();
 SELECT * FROM test.run('INSERT INTO kinds (id) VALUES (2)');
 SELECT * FROM test.judged('{1,2}', test.tx('INSERT INTO kinds (id) VALUES (2)'), test.tx('UPDATE kinds SET t = lower(t)'), test.tx('DELETE FROM kinds'));
 SELECT index, succeeded, sqlstate, message FROM chainify_ledger.transaction WHERE block = (SELECT number FROM chainify_node.position()) ORDER BY index;
+SELECT test.all_well();
+-- What foreign keys do is recorded like any change.
+SELECT * FROM test.judged('{}', test.tx('INSERT INTO parents (id) VALUES (1), (2)'), test.tx('INSERT INTO line (id, parent) VALUES (10, 1), (11, 1), (12, 2)'),
+    test.tx('INSERT INTO remark (id, line) VALUES (100, 10), (101, 12)'));
+SELECT * FROM test.judged('{}', test.tx('DELETE FROM parents WHERE id = 1'));
+SELECT id, line, _op FROM chainify_history.remark ORDER BY _block, id;
+SELECT id, parent, _op FROM chainify_history.line ORDER BY _block, id;
 SELECT test.all_well();
 -- The only DEPLOY transactions.
 SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.base', 'admin', 3), test.tx('ALTER TABLE kinds ADD m integer', 'admin', 3), test.tx('SET DETERMINISM detect', 'admin', 3),

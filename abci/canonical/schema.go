@@ -29,12 +29,23 @@ type ColumnType struct {
 	Default *Value // of the column's type; nil: none
 }
 
-// ForeignKey is one whose actions are refusals.
+// ForeignKey refuses other values of the columns that it refers to.
 type ForeignKey struct {
-	Columns []string
-	Table   string
-	Refers  []string
+	Columns  []string
+	Table    string
+	Refers   []string
+	OnDelete OnDelete
 }
+
+// OnDelete is what a foreign key does to the rows that refer to a deleted one.
+type OnDelete string
+
+// What foreign keys do, as a schema text ends their lines.
+const (
+	Refuse  OnDelete = "" // to delete the row
+	Cascade OnDelete = " on delete cascade"
+	SetNull OnDelete = " on delete set null"
+)
 
 const (
 	nameBytesMax = 63
@@ -112,7 +123,7 @@ func SchemaText(t *Table) (string, error) {
 		lines = append(lines, "unique "+list(names))
 	}
 	for _, f := range t.ForeignKeys {
-		lines = append(lines, "foreign key "+list(f.Columns)+" references "+f.Table+" "+list(f.Refers))
+		lines = append(lines, "foreign key "+list(f.Columns)+" references "+f.Table+" "+list(f.Refers)+string(f.OnDelete))
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n"), nil
@@ -153,15 +164,27 @@ func (t *Table) check() error {
 			return err
 		}
 	}
-	for _, f := range t.ForeignKeys {
-		if err := checkTableName(f.Table); err != nil {
+	for i := range t.ForeignKeys {
+		if err := t.ForeignKeys[i].check(t.Name, known); err != nil {
 			return err
 		}
-		if len(f.Columns) != len(f.Refers) || f.Table == t.Name {
-			return wrong("foreign key %s to %s", list(f.Columns), f.Table)
-		}
-		if err := checkKey(known, f.Columns); err != nil {
-			return err
+	}
+	return nil
+}
+
+func (f *ForeignKey) check(of string, known map[string]*ColumnType) error {
+	if err := checkTableName(f.Table); err != nil {
+		return err
+	}
+	if len(f.Columns) != len(f.Refers) || f.Table == of {
+		return wrong("foreign key %s to %s", list(f.Columns), f.Table)
+	}
+	if err := checkKey(known, f.Columns); err != nil {
+		return err
+	}
+	for _, name := range f.Columns {
+		if f.OnDelete == SetNull && known[name].NotNull {
+			return wrong("foreign key %s, which sets a column NULL that cannot be", list(f.Columns))
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ type tableVector struct {
 	ForeignKeys []struct {
 		Columns, Refers []string
 		Table           string
+		OnDelete        OnDelete `json:"on_delete"`
 	} `json:"foreign_keys"`
 }
 
@@ -37,7 +38,7 @@ func (v *tableVector) table() *Table {
 		t.Columns = append(t.Columns, column)
 	}
 	for _, f := range v.ForeignKeys {
-		t.ForeignKeys = append(t.ForeignKeys, ForeignKey{f.Columns, f.Table, f.Refers})
+		t.ForeignKeys = append(t.ForeignKeys, ForeignKey{f.Columns, f.Table, f.Refers, f.OnDelete})
 	}
 	return t
 }

@@ -50,7 +50,14 @@ func (t *Table) readLine(line string) bool {
 	rest, ok := strings.CutPrefix(line, "foreign key ")
 	columns, to, references := strings.Cut(rest, " references ")
 	table, refers, _ := strings.Cut(to, " ")
-	t.ForeignKeys = append(t.ForeignKeys, ForeignKey{names(columns), table, names(refers)})
+	f := ForeignKey{Columns: names(columns), Table: table}
+	for _, action := range []OnDelete{Cascade, SetNull} {
+		if list, ok := strings.CutSuffix(refers, string(action)); ok {
+			refers, f.OnDelete = list, action
+		}
+	}
+	f.Refers = names(refers)
+	t.ForeignKeys = append(t.ForeignKeys, f)
 	return ok && references
 }
 

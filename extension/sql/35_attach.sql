@@ -120,9 +120,15 @@ CREATE FUNCTION chainify_ledger.undescribed_part(tbl regclass) RETURNS text
         UNION ALL
         SELECT format('check "%s"', k.conname) FROM pg_constraint k WHERE k.conrelid = tbl AND k.contype = 'c'
         UNION ALL
-        SELECT format('foreign key "%s", which does more than refuse', k.conname) FROM pg_constraint k
-        WHERE k.conrelid = tbl AND k.contype = 'f' AND (k.confupdtype NOT IN ('a', 'r') OR k.confdeltype NOT IN ('a', 'r')
+        SELECT format('foreign key "%s" of another kind', k.conname) FROM pg_constraint k
+        WHERE k.conrelid = tbl AND k.contype = 'f' AND (k.confupdtype NOT IN ('a', 'r') OR k.confdeltype NOT IN ('a', 'r', 'c', 'n') OR k.confdelsetcols IS NOT NULL
             OR k.confmatchtype <> 's' OR k.condeferrable OR NOT k.convalidated)
+        UNION ALL
+        SELECT format('foreign key "%s", which leads back to the table', k.conname) FROM pg_constraint k
+        WHERE k.conrelid = tbl AND k.contype = 'f' AND k.confdeltype IN ('c', 'n') AND EXISTS (
+            WITH RECURSIVE above (rel) AS (
+                SELECT k.confrelid UNION SELECT f.confrelid FROM above JOIN pg_constraint f ON f.conrelid = rel AND f.contype = 'f')
+            SELECT FROM above WHERE rel = tbl)
         UNION ALL
         SELECT format('column "%s", which is computed', a.attname) FROM pg_attribute a
         WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated <> '' OR a.attidentity <> '')

@@ -190,7 +190,8 @@ def schemas():
         lines = ["primary key (%s)" % ", ".join(case["primary_key"])]
         lines += ["unique (%s)" % ", ".join(key) for key in case["unique"]]
         for key in case["foreign_keys"]:
-            lines.append("foreign key (%s) references %s (%s)" % (", ".join(key["columns"]), key["table"], ", ".join(key["refers"])))
+            lines.append("foreign key (%s) references %s (%s)%s" % (
+                ", ".join(key["columns"]), key["table"], ", ".join(key["refers"]), key.get("on_delete", "")))
         for column in case["columns"]:
             default = " default " + value(column["default"]).hex() if "default" in column else ""
             lines.append("column %d %s %s%s%s" % (

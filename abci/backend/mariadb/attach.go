@@ -121,11 +121,13 @@ func toAttach(raw [][]byte) []string {
 	return tables
 }
 
-// trigger is one of a ledger table's three.
-type trigger struct{ table, name, event, body string }
+// trigger is one of a ledger table's.
+type trigger struct{ table, name, when, body string }
 
-func (t *table) triggers() []trigger {
+// triggers record the changes of rows. One more carries out the actions of foreign keys.
+func (t *table) triggers(tables map[string]*table, name names) []trigger {
 	hash := sha256.Sum256([]byte(t.Name))
+	prefix := "chainify_" + hex.EncodeToString(hash[:8]) + "_"
 	var all []trigger
 	for _, event := range []string{"INSERT", "UPDATE", "DELETE"} {
 		before, after := "NULL", "NULL"
@@ -136,9 +138,12 @@ func (t *table) triggers() []trigger {
 			after = t.serialized("NEW")
 		}
 		all = append(all, trigger{
-			table: t.Name, name: "chainify_" + hex.EncodeToString(hash[:8]) + "_" + strings.ToLower(event), event: event,
-			body: fmt.Sprintf("INSERT INTO %%L.captured (name, op, before_row, after_row) VALUES ('%s', '%c', %s, %s)", t.Name, event[0], before, after),
+			table: t.Name, name: prefix + strings.ToLower(event), when: "AFTER " + event,
+			body: name.in(fmt.Sprintf("INSERT INTO %%L.captured (name, op, before_row, after_row) VALUES ('%s', '%c', %s, %s)", t.Name, event[0], before, after)),
 		})
+	}
+	if actions := t.actions(tables, name); actions != "" {
+		all = append(all, trigger{table: t.Name, name: prefix + "actions", when: "BEFORE DELETE", body: actions})
 	}
 	return all
 }
@@ -152,14 +157,14 @@ func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
 	}
 	for _, name := range more {
 		if d, err := describe(ctx, b.conn, b.name, name); err == nil {
-			tables[name] = &table{Table: d.Table}
+			tables[name] = &table{Table: d.Table, children: d.children}
 		} else if !errors.Is(err, errRefused) {
 			return fmt.Errorf("settle triggers: %w", err)
 		}
 	}
 	wanted := map[string]trigger{}
 	for _, t := range tables {
-		for _, trigger := range t.triggers() {
+		for _, trigger := range t.triggers(tables, b.name) {
 			wanted[trigger.name] = trigger
 		}
 	}
@@ -168,7 +173,7 @@ func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
 		return fmt.Errorf("settle triggers: %w", err)
 	}
 	for name, have := range found {
-		if want, ok := wanted[name]; ok && b.name.in(want.body) == have.body && want.event == have.event {
+		if want, ok := wanted[name]; ok && want.body == have.body && want.when == have.when {
 			delete(wanted, name)
 			continue
 		}
@@ -178,8 +183,8 @@ func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
 	}
 	for _, want := range wanted {
 		t := tables[want.table]
-		_, err := b.conn.ExecContext(ctx, "CREATE DEFINER = CURRENT_ROLE TRIGGER "+b.name.in("%D.")+quoted(want.name)+" AFTER "+want.event+
-			" ON "+t.quoted(b.name)+" FOR EACH ROW "+b.name.in(want.body))
+		_, err := b.conn.ExecContext(ctx, "CREATE DEFINER = CURRENT_ROLE TRIGGER "+b.name.in("%D.")+quoted(want.name)+" "+want.when+
+			" ON "+t.quoted(b.name)+" FOR EACH ROW "+want.body)
 		if err != nil {
 			return fmt.Errorf("make trigger of %s: %w", want.table, err)
 		}
@@ -191,7 +196,7 @@ const maxBlock = 1 << 62
 
 // readTriggers are ours, by name.
 func readTriggers(ctx context.Context, q querier, name names) (map[string]trigger, error) {
-	rows, err := q.QueryContext(ctx, `SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT FROM information_schema.TRIGGERS
+	rows, err := q.QueryContext(ctx, `SELECT TRIGGER_NAME, concat(ACTION_TIMING, ' ', EVENT_MANIPULATION), ACTION_STATEMENT FROM information_schema.TRIGGERS
 		WHERE TRIGGER_SCHEMA = ? AND TRIGGER_NAME LIKE 'chainify|_%' ESCAPE '|'`, name.database)
 	if err != nil {
 		return nil, err
@@ -199,7 +204,7 @@ func readTriggers(ctx context.Context, q querier, name names) (map[string]trigge
 	found := map[string]trigger{}
 	return found, each(rows, func() error {
 		var t trigger
-		err := rows.Scan(&t.name, &t.event, &t.body)
+		err := rows.Scan(&t.name, &t.when, &t.body)
 		found[t.name] = t
 		return err
 	})

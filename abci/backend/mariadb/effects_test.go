@@ -358,7 +358,7 @@ func TestTablesThatEnginesDoNotShareAreRefused(t *testing.T) {
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, n INT CHECK (n > 0))":                                             "check",
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, n DATETIME(6) DEFAULT NOW(6))":                                    "default",
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, n INT AS (id + 1))":                                               "GENERATED",
-		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, up BIGINT REFERENCES %.items (id) ON DELETE CASCADE)":             "more than refuse",
+		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, up BIGINT REFERENCES %.items (id) ON UPDATE CASCADE)":             "of another kind",
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, up BIGINT REFERENCES %.x (id))":                                   "which refers to table",
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id))":                             "attach them together",
 		"CREATE TABLE %.x (id BIGINT PRIMARY KEY) ENGINE=MyISAM":                                                    "InnoDB",

@@ -20,17 +20,20 @@ import (
 // column of a key of two.
 const (
 	keysPG = `CREATE TABLE public.parent (id bigint PRIMARY KEY, code varchar(10) NOT NULL UNIQUE, n integer);
-		CREATE TABLE public.child (id bigint PRIMARY KEY, parent bigint REFERENCES parent (id), code varchar(10) REFERENCES parent (code), mark integer UNIQUE);
-		CREATE TABLE public.grand (a integer, b integer, child bigint NOT NULL REFERENCES child (id), PRIMARY KEY (a, b));
+		CREATE TABLE public.child (id bigint PRIMARY KEY, parent bigint REFERENCES parent (id) %s, code varchar(10) REFERENCES parent (code) %s, mark integer UNIQUE);
+		CREATE TABLE public.grand (a integer, b integer, child bigint NOT NULL REFERENCES child (id) %s, PRIMARY KEY (a, b));
 		GRANT ALL ON public.parent, public.child, public.grand TO engines_ops`
 	keysMariaDB = `CREATE TABLE engines.parent (id BIGINT PRIMARY KEY, code VARCHAR(10) NOT NULL UNIQUE, n INT);
-		CREATE TABLE engines.child (id BIGINT PRIMARY KEY, parent BIGINT REFERENCES engines.parent (id), code VARCHAR(10) REFERENCES engines.parent (code), mark INT UNIQUE);
-		CREATE TABLE engines.grand (a INT, b INT, child BIGINT NOT NULL REFERENCES engines.child (id), PRIMARY KEY (a, b));
+		CREATE TABLE engines.child (id BIGINT PRIMARY KEY, parent BIGINT REFERENCES engines.parent (id) %s, code VARCHAR(10) REFERENCES engines.parent (code) %s, mark INT UNIQUE);
+		CREATE TABLE engines.grand (a INT, b INT, child BIGINT NOT NULL REFERENCES engines.child (id) %s, PRIMARY KEY (a, b));
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.parent TO engines_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON engines.child TO engines_ops;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.grand TO engines_ops`
-	keysBlocks = 250
+	keysBlocks = 80 // with each of keysActions
 	keysMost   = 12 // values of each column
 )
+
+// keysActions are what the three tables' foreign keys do on deletion, in order.
+var keysActions = [][]any{{"", "", ""}, {"ON DELETE CASCADE", "ON DELETE CASCADE", "ON DELETE CASCADE"}, {"ON DELETE SET NULL", "", "ON DELETE CASCADE"}, {"", "ON DELETE SET NULL", ""}}
 
 // keyed is a table of these, its columns in order.
 type keyed struct {
@@ -60,10 +63,23 @@ func TestEnginesAgreeOnForeignKeysAndChangedKeys(t *testing.T) {
 	if pg == "" || my == "" {
 		t.Skip("CHAINIFY_TEST_PG and CHAINIFY_TEST_MARIADB are not both set; `make test-mariadb` sets them")
 	}
-	g := &keysGenerator{Rand: seeded.Random(t), T: t}
+	random, counts := seeded.Random(t), map[string]int{}
+	for _, actions := range keysActions {
+		t.Run(fmt.Sprint(actions...), func(t *testing.T) { agreeOnKeys(t, &keysGenerator{Rand: random, T: t}, pg, my, actions, counts) })
+	}
+	t.Logf("transactions by kind and SQLSTATE: %v", counts)
+	for _, want := range []string{"KIND_SQL ", "KIND_EFFECTS ", "KIND_SQL 23503", "KIND_SQL 23505", "KIND_EFFECTS 40001"} {
+		if counts[want] < 50 {
+			t.Errorf("only %d of %q", counts[want], want)
+		}
+	}
+}
+
+// agreeOnKeys compares the engines with one kind of foreign keys.
+func agreeOnKeys(t *testing.T, g *keysGenerator, pg, my string, actions []any, counts map[string]int) {
 	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
-	engines[0].tamper(keysPG)
-	engines[1].tamper(keysMariaDB)
+	engines[0].tamper(fmt.Sprintf(keysPG, actions...))
+	engines[1].tamper(fmt.Sprintf(keysMariaDB, actions...))
 	conn, err := pgx.Connect(t.Context(), pg+" dbname=engines")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +89,6 @@ func TestEnginesAgreeOnForeignKeysAndChangedKeys(t *testing.T) {
 	if a, b := engines[0].commit(t, attach), engines[1].commit(t, attach); a.Hash != b.Hash {
 		t.Fatalf("attach: headers %+v, %+v", headerOf(t, a), headerOf(t, b))
 	}
-	counts := map[string]int{}
 	for n := uint64(2); n < 2+keysBlocks; n++ {
 		g.look(conn)
 		proposals := g.proposals()
@@ -89,12 +104,6 @@ func TestEnginesAgreeOnForeignKeysAndChangedKeys(t *testing.T) {
 		}
 		if a.Hash != b.Hash {
 			t.Fatalf("block %d: %s", n, difference(t, a, b, engines))
-		}
-	}
-	t.Logf("transactions by kind and SQLSTATE: %v", counts)
-	for _, want := range []string{"KIND_SQL ", "KIND_EFFECTS ", "KIND_SQL 23503", "KIND_SQL 23505", "KIND_EFFECTS 40001"} {
-		if counts[want] < 50 {
-			t.Errorf("only %d of %q", counts[want], want)
 		}
 	}
 }

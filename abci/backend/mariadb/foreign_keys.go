@@ -11,10 +11,15 @@ import (
 	"github.com/chainify-db/chainify/abci/canonical"
 )
 
+// deleteRules are the server's words for what happens when a row is deleted.
+var deleteRules = map[string]canonical.OnDelete{
+	"RESTRICT": canonical.Refuse, "NO ACTION": canonical.Refuse, "CASCADE": canonical.Cascade, "SET NULL": canonical.SetNull,
+}
+
 // readForeignKeys reads those of a table, and which tables have one that refers to it.
 func (d *described) readForeignKeys(ctx context.Context, q querier, name names, short string) error {
 	rows, err := q.QueryContext(ctx, `SELECT k.CONSTRAINT_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME,
-		r.UPDATE_RULE IN ('RESTRICT', 'NO ACTION') AND r.DELETE_RULE IN ('RESTRICT', 'NO ACTION')
+		r.UPDATE_RULE IN ('RESTRICT', 'NO ACTION'), r.DELETE_RULE
 		FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r
 			ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME
 		WHERE k.TABLE_SCHEMA = ? AND k.TABLE_NAME = ? AND k.REFERENCED_TABLE_NAME IS NOT NULL
@@ -24,18 +29,19 @@ func (d *described) readForeignKeys(ctx context.Context, q querier, name names, 
 	}
 	last := ""
 	err = each(rows, func() error {
-		var constraint, column, schema, table, refers string
+		var constraint, column, schema, table, refers, rule string
 		var refuses bool
-		if err := rows.Scan(&constraint, &column, &schema, &table, &refers, &refuses); err != nil {
+		if err := rows.Scan(&constraint, &column, &schema, &table, &refers, &refuses, &rule); err != nil {
 			return err
 		}
+		onDelete, known := deleteRules[rule]
 		switch {
-		case !refuses:
-			return refused("foreign key %s of table %s, which does more than refuse", constraint, d.Name)
+		case !refuses || !known:
+			return refused("foreign key %s of table %s is of another kind", constraint, d.Name)
 		case schema != name.database || table == short:
 			return refused("foreign key %s of table %s, which refers to table %s.%s", constraint, d.Name, schema, table)
 		case constraint != last:
-			d.ForeignKeys = append(d.ForeignKeys, canonical.ForeignKey{Table: "public." + table})
+			d.ForeignKeys = append(d.ForeignKeys, canonical.ForeignKey{Table: "public." + table, OnDelete: onDelete})
 		}
 		f := &d.ForeignKeys[len(d.ForeignKeys)-1]
 		f.Columns, f.Refers, last = append(f.Columns, column), append(f.Refers, refers), constraint
@@ -87,7 +93,7 @@ func (r *run) checkPartners(attached []string) error {
 			}
 		}
 	}
-	return nil
+	return checkActions(r.tables)
 }
 
 // checkLeft expects nothing on the ledger that foreign keys connect with detached tables.
@@ -139,7 +145,7 @@ func (r *run) checkForeignKeys(changes []change) error {
 			old = c.row
 		}
 		if old != nil {
-			if err := r.checkChildren(c.table, old, c.Key); err != nil {
+			if err := r.checkChildren(c, old); err != nil {
 				return err
 			}
 		}
@@ -171,7 +177,9 @@ func (r *run) checkParents(t *table, row, key []byte) error {
 }
 
 // checkChildren expects no row that refers to a former row, unless another row has its values now.
-func (r *run) checkChildren(parent *table, row, key []byte) error {
+// An action of a foreign key would not wait for the other row.
+func (r *run) checkChildren(c *change, row []byte) error {
+	parent := c.table
 	columns, err := canonical.DecodeRow(row)
 	if err != nil || len(parent.children) == 0 {
 		return err
@@ -194,7 +202,8 @@ func (r *run) checkChildren(parent *table, row, key []byte) error {
 			if err != nil {
 				return err
 			}
-			still, err := r.finds(parent.Name, own, whole)
+			acts := c.Op == 'D' && f.OnDelete != canonical.Refuse
+			still, err := r.finds(parent.Name, own, whole && !acts)
 			if err != nil {
 				return err
 			}
@@ -203,7 +212,7 @@ func (r *run) checkChildren(parent *table, row, key []byte) error {
 				return err
 			}
 			if needed {
-				return conflict(parent, key)
+				return conflict(parent, c.Key)
 			}
 		}
 	}

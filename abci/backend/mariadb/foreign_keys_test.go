@@ -34,6 +34,29 @@ func TestForeignKeysConnectTablesOfTheLedger(t *testing.T) {
 	}
 }
 
+// Keys whose actions would depend on an order are refused, with the tables that they connect.
+func TestActionsThatDependOnAnOrderAreRefused(t *testing.T) {
+	for why, definition := range map[string]string{
+		"may both act on one row": `CREATE TABLE %.line (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id) ON DELETE CASCADE, other BIGINT REFERENCES %.items (id))`,
+		"(a) and (b)": `CREATE TABLE %.middle (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id) ON DELETE CASCADE);
+			CREATE TABLE %.line (id BIGINT PRIMARY KEY, a BIGINT REFERENCES %.middle (id) ON DELETE SET NULL, b BIGINT REFERENCES %.items (id) ON DELETE SET NULL)`,
+		"leads back": `CREATE TABLE %.line (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id) ON DELETE SET NULL);
+			ALTER TABLE %.items ADD COLUMN line BIGINT REFERENCES %.line (id)`,
+	} {
+		t.Run(why, func(t *testing.T) {
+			c := fresh(t, items, definition).chain(t)
+			tables := "ATTACH TABLE public.items, public.line"
+			if strings.Contains(definition, "middle") {
+				tables += ", public.middle"
+			}
+			x := c.commit(proposal{kind: wire.Kind_KIND_DEPLOY, sql: tables + " ENCODING 2"})
+			if r := x.Results[0]; r.SQLState != "0A000" || !strings.Contains(r.Message, why) {
+				t.Errorf("%+v, want %q", r, why)
+			}
+		})
+	}
+}
+
 // Statements are refused as MariaDB refuses them. The changes of a write set may come in any order,
 // as long as every child has its parent in the end.
 func TestForeignKeysHoldInBlocks(t *testing.T) {

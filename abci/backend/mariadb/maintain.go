@@ -158,7 +158,7 @@ func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (s
 	if t.altered {
 		return "the definition is not the attached one", nil
 	}
-	if what, err := r.triggersOf(ctx, t); what != "" || err != nil {
+	if what, err := r.triggersOf(ctx, t, tables); what != "" || err != nil {
 		return what, err
 	}
 	state, err := t.read(ctx, conn, b.name, perSecond)
@@ -174,14 +174,14 @@ func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (s
 	return "", nil
 }
 
-// triggersOf expects the ledger's three triggers of a table, and no other.
-func (r *reading) triggersOf(ctx context.Context, t *table) (string, error) {
+// triggersOf expects the ledger's triggers of a table.
+func (r *reading) triggersOf(ctx context.Context, t *table, tables map[string]*table) (string, error) {
 	found, err := readTriggers(ctx, r.conn, r.name)
 	if err != nil {
 		return "", err
 	}
-	for _, want := range t.triggers() {
-		if r.name.in(want.body) != found[want.name].body {
+	for _, want := range t.triggers(tables, r.name) {
+		if have := found[want.name]; want.body != have.body || want.when != have.when {
 			return "trigger " + want.name + " is not the ledger's", nil
 		}
 	}

@@ -14,7 +14,7 @@ pub struct Table {
     pub primary_key: Vec<String>,
     /// Other unique keys, in any order.
     pub unique: Vec<Vec<String>>,
-    /// Those that refuse changes, in any order.
+    /// In any order.
     pub foreign_keys: Vec<ForeignKey>,
 }
 
@@ -33,7 +33,7 @@ pub struct Column {
     pub default: Option<Vec<u8>>,
 }
 
-/// A foreign key whose actions are refusals.
+/// A foreign key. It refuses other values of the columns that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKey {
     /// Of the table.
@@ -42,6 +42,31 @@ pub struct ForeignKey {
     pub table: String,
     /// Of the other one.
     pub refers: Vec<String>,
+    /// What it does when a row that it refers to is deleted.
+    pub on_delete: OnDelete,
+}
+
+/// What a foreign key does to the rows that refer to a deleted one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDelete {
+    /// It refuses the deletion.
+    #[default]
+    Refuse,
+    /// It deletes them.
+    Cascade,
+    /// It sets its columns to NULL.
+    SetNull,
+}
+
+impl OnDelete {
+    /// The end of the line in a schema text.
+    pub fn words(self) -> &'static str {
+        match self {
+            OnDelete::Refuse => "",
+            OnDelete::Cascade => " on delete cascade",
+            OnDelete::SetNull => " on delete set null",
+        }
+    }
 }
 
 /// Why the words cannot describe a table: the part that is to blame.
@@ -73,12 +98,10 @@ pub fn schema_text_2(table: &Table) -> Result<String> {
     let mut lines = vec![format!("primary key {}", list(&table.primary_key))];
     lines.extend(table.columns.iter().map(column_line));
     lines.extend(table.unique.iter().map(|key| format!("unique {}", list(key))));
-    lines.extend(
-        table
-            .foreign_keys
-            .iter()
-            .map(|key| format!("foreign key {} references {} {}", list(&key.columns), key.table, list(&key.refers))),
-    );
+    lines.extend(table.foreign_keys.iter().map(|key| {
+        let ForeignKey { columns, table, refers, on_delete } = key;
+        format!("foreign key {} references {table} {}{}", list(columns), list(refers), on_delete.words())
+    }));
     lines.sort_unstable();
     lines.dedup();
     Ok(lines.join("\n"))
@@ -117,6 +140,11 @@ fn check(table: &Table) -> Result {
         check_table_name(&key.table)?;
         if key.columns.len() != key.refers.len() || key.table == table.name {
             return undescribed(format!("foreign key ({}) to {}", key.columns.join(", "), key.table));
+        }
+        let mut columns = key.columns.iter().filter_map(|name| column_of(table, name));
+        if key.on_delete == OnDelete::SetNull && columns.any(|column| column.not_null) {
+            let columns = key.columns.join(", ");
+            return undescribed(format!("foreign key ({columns}), which sets a column NULL that cannot be"));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Tables in the words that all database engines share (spec/engines.md, "Schema text 2"), read
 //! from PostgreSQL's catalogues. The text itself is made in `chainify_codec::schema`.
 use chainify_codec::schema::{
-    schema_hash_2, schema_text_2, Column, ForeignKey, Table, Undescribed,
+    schema_hash_2, schema_text_2, Column, ForeignKey, OnDelete, Table, Undescribed,
 };
 use chainify_sqltext::{constant, logical_type, Constant};
 
@@ -118,7 +118,8 @@ fn read_keys(version: i32, table: &mut Table) {
             ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY u (attnum, place)
                 JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum ORDER BY u.place),
             ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u (attnum, place)
-                JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.attnum ORDER BY u.place)
+                JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.attnum ORDER BY u.place),
+            k.confdeltype::text
         FROM pg_constraint k JOIN chainify_ledger.ledger_table t ON t.relation = k.conrelid
         JOIN pg_class r ON r.oid = k.confrelid JOIN pg_namespace n ON n.oid = r.relnamespace
         WHERE t.id = $1 AND k.contype = 'f'";
@@ -127,6 +128,11 @@ fn read_keys(version: i32, table: &mut Table) {
             table: row.must(1),
             columns: row.must(2),
             refers: row.must(3),
+            on_delete: match row.must::<String>(4).as_str() {
+                "c" => OnDelete::Cascade,
+                "n" => OnDelete::SetNull,
+                _ => OnDelete::Refuse,
+            },
         })
     });
 }

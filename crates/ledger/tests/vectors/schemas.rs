@@ -1,6 +1,6 @@
 //! `schemas.json`, which is written by hand: the inputs there give the texts and hashes there.
 
-use chainify_codec::schema::{schema_hash_2, schema_text_2, Column, ForeignKey, Table};
+use chainify_codec::schema::{schema_hash_2, schema_text_2, Column, ForeignKey, OnDelete, Table};
 use serde_json::Value as Json;
 
 use crate::values::value_of;
@@ -22,6 +22,12 @@ fn table(json: &Json) -> Table {
         columns: names(&key["columns"]),
         table: text(&key["table"]).to_owned(),
         refers: names(&key["refers"]),
+        on_delete: match key["on_delete"].as_str() {
+            Some(" on delete cascade") => OnDelete::Cascade,
+            Some(" on delete set null") => OnDelete::SetNull,
+            Some(other) => panic!("on_delete {other}"),
+            None => OnDelete::Refuse,
+        },
     };
     Table {
         name: text(&json["table"]).to_owned(),
