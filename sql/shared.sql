@@ -46,7 +46,7 @@ DECLARE
     why text;
 BEGIN
     EXECUTE command;
-    SELECT sqlstate || ' ' || concat_ws(' ', message, detail) INTO why
+    SELECT sqlstate || ' ' || message INTO why
     FROM test.deploy('ATTACH TABLE public.base, public.parents, public.children, public.line, public.remark ENCODING 2') WHERE NOT ok;
     RAISE EXCEPTION USING ERRCODE = 'TEST0';
 EXCEPTION WHEN SQLSTATE 'TEST0' THEN RETURN why;

@@ -1,7 +1,6 @@
 package mariadb
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"

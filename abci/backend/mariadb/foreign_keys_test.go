@@ -1,6 +1,8 @@
 package mariadb
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,63 @@ func TestActionsThatDependOnAnOrderAreRefused(t *testing.T) {
 				t.Errorf("%+v, want %q", r, why)
 			}
 		})
+	}
+}
+
+// What foreign keys do when a row is deleted is recorded, down to the last table. A write set names
+// it, in any order.
+func TestActionsOfForeignKeysAreRecorded(t *testing.T) {
+	o := fresh(t, items+"; INSERT INTO %.items VALUES (2, 'second'), (3, 'third'), (4, 'fourth')",
+		`CREATE TABLE %.line (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id) ON DELETE CASCADE); INSERT INTO %.line VALUES (1, 1), (2, 1), (3, 2), (4, 3), (5, NULL);
+		CREATE TABLE %.remark (id BIGINT PRIMARY KEY, line BIGINT REFERENCES %.line (id) ON DELETE SET NULL); INSERT INTO %.remark VALUES (1, 1), (2, 3), (3, 4), (4, 5);
+		GRANT SELECT, INSERT, UPDATE, DELETE ON %.items TO effects_ops`)
+	c := o.chain(t)
+	c.attach("public.items, public.line, public.remark")
+	tables := []string{"public.items", "public.line", "public.remark"}
+	pair := func(id, other int64) []byte { return encoded(t, number(1, id), number(2, other)) }
+	gone := func(table uint16, row []byte, id int64) wire.RowChange {
+		return wire.RowChange{Table: table, Op: 'D', Row: encoded(t, number(1, id)), Before: wire.RowHash(tables[table], row)}
+	}
+	item := func(id int64, name string) []byte { return encoded(t, number(1, id), text(2, name)) }
+	set := func(changes ...wire.RowChange) proposal {
+		used := slices.MaxFunc(changes, func(a, b wire.RowChange) int { return cmp.Compare(a.Table, b.Table) }).Table + 1
+		return proposal{kind: wire.Kind_KIND_EFFECTS, effects: (&wire.WriteSet{Isolation: wire.ReadCommitted, Tables: tables[:used], Changes: changes}).Encode()}
+	}
+	forgotten := wire.RowChange{Table: 2, Op: 'U', Row: encoded(t, number(1, 3)), Before: wire.RowHash(tables[2], pair(3, 4)), Cells: []wire.Cell{{Ordinal: 2, Value: []byte{0, 0, 0, 0, 0}}}}
+	steps := []struct {
+		proposal
+		want    string
+		changes int
+	}{
+		{sqlOf("DELETE FROM items WHERE id < 3"), "", 7},
+		{set(gone(0, item(3, "third"), 3)), "40001", 0},
+		{set(gone(0, item(3, "third"), 3), wire.RowChange{Op: 'I', Row: item(3, "again")}), "40001", 0},
+		{set(gone(0, item(3, "third"), 3), gone(1, pair(4, 3), 4)), "42501", 0}, // the changes are the client's own here
+		{set(gone(0, item(3, "third"), 3), gone(1, pair(4, 3), 4)), "40001", 0},
+		{set(gone(1, pair(4, 3), 4), forgotten, gone(0, item(3, "third"), 3)), "", 3},
+		{sqlOf("DELETE FROM items WHERE id = 4"), "", 1},
+	}
+	for i, step := range steps {
+		if i == 4 {
+			o.unguarded(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON %D.line TO effects_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON %D.remark TO effects_ops")
+		}
+		x := c.commit(step.proposal)
+		if r := x.Results[0]; r.SQLState != step.want || r.Succeeded != (step.want == "") {
+			t.Errorf("step %d: %+v, want %q", i, r, step.want)
+		}
+		var found int
+		if err := c.b.pool.QueryRowContext(t.Context(), c.b.name.in("SELECT count(*) FROM %L.history WHERE block = ?"), c.at.Number).Scan(&found); err != nil || found != step.changes {
+			t.Errorf("step %d: %d changes, want %d (%v)", i, found, step.changes, err)
+		}
+	}
+	for _, damage := range []string{"INSERT INTO %D.line VALUES (1, NULL)", "DELETE FROM %D.line WHERE id = 5"} {
+		o.unguarded(t, "SET foreign_key_checks = 0; "+damage+"; SET foreign_key_checks = 1")
+		if found, err := c.b.Repair(t.Context(), backend.Rows, c.at.Number, c.at.Hash, c.at.Number, c.at.Hash); err != nil || len(found) != 1 {
+			t.Errorf("%s: %v %v", damage, found, err)
+		}
+	}
+	if err := c.b.Scrub(t.Context()); err != nil || connected(t, c.b).Deviates {
+		t.Error("the rows are not those of the running state", err)
 	}
 }
 
