@@ -110,19 +110,47 @@ func (h *Handler) wait(ctx context.Context, request uint64, w *wire.WaitRequest)
 		}
 		copy(ids[i][:], id)
 	}
-	results, err := h.Gateway.WaitAs(ctx, connection(ctx), ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
+	outcomes, err := h.outcomes(ctx, ids, time.Duration(w.GetTimeoutMs())*time.Millisecond)
 	if err != nil {
 		return errorResponse(request, err)
 	}
-	out := &wire.WaitResponse{Outcomes: make([]*wire.Outcome, len(results))}
+	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: &wire.WaitResponse{Outcomes: outcomes}}}
+}
+
+func (h *Handler) outcomes(ctx context.Context, ids []wire.TxID, limit time.Duration) ([]*wire.Outcome, error) {
+	results, err := h.Gateway.WaitAs(ctx, connection(ctx), ids, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*wire.Outcome, len(results))
 	for i := range results {
 		r := &results[i]
-		out.Outcomes[i] = &wire.Outcome{
+		out[i] = &wire.Outcome{
 			Id: r.ID[:], Block: r.Block, Index: r.Index, Succeeded: r.Succeeded, Rows: r.Rows,
 			Sqlstate: r.SQLState, Message: printable(r.Message),
 		}
 	}
-	return &wire.NodeResponse{Request: request, Body: &wire.NodeResponse_Wait{Wait: out}}
+	return out, nil
+}
+
+// submitWaitMax bounds the time in which a submission waits for its own outcomes.
+const submitWaitMax = time.Second
+
+// await adds to the answer of a submission the outcomes that its client waits for. A wait that is
+// refused adds none: the client asks by itself, and is told why.
+func (h *Handler) await(ctx context.Context, r *wire.NodeRequest, answer *wire.NodeResponse) {
+	limit := min(time.Duration(r.GetSubmit().GetWaitMs())*time.Millisecond, submitWaitMax)
+	submitted := answer.GetSubmit()
+	if limit == 0 || submitted == nil {
+		return
+	}
+	ids := make([]wire.TxID, len(submitted.Ids))
+	for i, id := range submitted.Ids {
+		copy(ids[i][:], id)
+	}
+	if outcomes, err := h.outcomes(ctx, ids, limit); err == nil {
+		submitted.Outcomes = outcomes
+	}
 }
 
 // order hands a signed change to the order. Its sender does not matter: it stands by its

@@ -202,6 +202,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			answer := s.handle.answer(ctx, turn, request)
 			give()
 			over() // before it is sent: who does not take in answers holds up nothing else
+			s.handle.await(ctx, request, answer)
 			out.send(answer)
 		})
 	}

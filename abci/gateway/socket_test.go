@@ -142,6 +142,37 @@ func TestSocketAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
+// A submission that waits for its outcomes holds up none behind it. Its answer has the outcomes, or
+// comes without them after a second at most.
+func TestSubmissionsWaitForTheirOutcomes(t *testing.T) {
+	f := newFixture(t, nil)
+	path, _ := serveSocket(t, f, nil)
+	conn := rawDial(t, path)
+	waiting := func(n uint64, wait uint32) *wire.NodeRequest {
+		r := vouched(n)
+		r.GetSubmit().WaitMs = wait
+		return r
+	}
+	send(t, conn, waiting(1, 900))
+	send(t, conn, waiting(2, 0))
+	if r := receive(t, conn); r.Request != 2 || len(r.GetSubmit().GetIds()) != 1 || len(r.GetSubmit().Outcomes) != 0 {
+		t.Fatalf("first answer %v", r)
+	}
+	f.drain()
+	ids := f.ordered(0)
+	f.decide(ids...)
+	f.commit(ids...)
+	first := receive(t, conn).GetSubmit()
+	if len(first.GetIds()) != 1 || wire.TxID(first.Ids[0]) != ids[0] || len(first.Outcomes) != 1 || wire.TxID(first.Outcomes[0].Id) != ids[0] || !first.Outcomes[0].Succeeded {
+		t.Fatalf("second answer %v, want the outcome of %x", first, ids[0])
+	}
+	began := time.Now()
+	send(t, conn, waiting(3, 3_600_000))
+	if r := receive(t, conn); r.Request != 3 || len(r.GetSubmit().GetIds()) != 1 || len(r.GetSubmit().Outcomes) != 0 || time.Since(began) < submitWaitMax {
+		t.Fatalf("third answer %v after %s", r, time.Since(began))
+	}
+}
+
 func rawDial(t *testing.T, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", path)

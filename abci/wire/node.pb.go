@@ -122,6 +122,7 @@ type SubmitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Statements    []*Statement           `protobuf:"bytes,2,rep,name=statements,proto3" json:"statements,omitempty"`
+	WaitMs        uint32                 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // for outcomes; the node bounds it by a second
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -168,6 +169,13 @@ func (x *SubmitRequest) GetStatements() []*Statement {
 		return x.Statements
 	}
 	return nil
+}
+
+func (x *SubmitRequest) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
 }
 
 // Answered when all the transactions have an outcome here, or at the limit with those that have one.
@@ -841,6 +849,7 @@ func (*NodeRequest_Cancel) isNodeRequest_Body() {}
 type SubmitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           [][]byte               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	Outcomes      []*Outcome             `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // of those that have one by the end of wait_ms
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,6 +887,13 @@ func (*SubmitResponse) Descriptor() ([]byte, []int) {
 func (x *SubmitResponse) GetIds() [][]byte {
 	if x != nil {
 		return x.Ids
+	}
+	return nil
+}
+
+func (x *SubmitResponse) GetOutcomes() []*Outcome {
+	if x != nil {
+		return x.Outcomes
 	}
 	return nil
 }
@@ -2170,12 +2186,13 @@ const file_node_proto_rawDesc = "" +
 	"\aeffects\x18\x04 \x01(\fR\aeffects\x12%\n" +
 	"\x04plan\x18\x05 \x01(\v2\x11.chainify.v1.PlanR\x04plan\x12\x14\n" +
 	"\x05nonce\x18\x06 \x01(\x04R\x05nonce\x12,\n" +
-	"\x12valid_until_height\x18\a \x01(\x04R\x10validUntilHeight\"[\n" +
+	"\x12valid_until_height\x18\a \x01(\x04R\x10validUntilHeight\"t\n" +
 	"\rSubmitRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x126\n" +
 	"\n" +
 	"statements\x18\x02 \x03(\v2\x16.chainify.v1.StatementR\n" +
-	"statements\">\n" +
+	"statements\x12\x17\n" +
+	"\await_ms\x18\x03 \x01(\rR\x06waitMs\">\n" +
 	"\vWaitRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\x12\x1d\n" +
 	"\n" +
@@ -2211,9 +2228,10 @@ const file_node_proto_rawDesc = "" +
 	" \x01(\v2 .chainify.v1.SubmitSignedRequestH\x00R\fsubmitSigned\x12:\n" +
 	"\bevidence\x18\v \x01(\v2\x1c.chainify.v1.EvidenceRequestH\x00R\bevidence\x124\n" +
 	"\x06cancel\x18\f \x01(\v2\x1a.chainify.v1.CancelRequestH\x00R\x06cancelB\x06\n" +
-	"\x04body\"\"\n" +
+	"\x04body\"T\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\fR\x03ids\"\x14\n" +
+	"\x03ids\x18\x01 \x03(\fR\x03ids\x120\n" +
+	"\boutcomes\x18\x02 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\x14\n" +
 	"\x12GovernanceResponse\"\xb9\x04\n" +
 	"\x10RegistryResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12\x18\n" +
@@ -2387,33 +2405,34 @@ var file_node_proto_depIdxs = []int32{
 	8,  // 15: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
 	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
 	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
-	36, // 18: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	37, // 19: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	38, // 20: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	39, // 21: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	28, // 22: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	40, // 23: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	40, // 24: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
-	20, // 25: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	22, // 26: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	25, // 27: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
-	29, // 28: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
-	13, // 29: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 30: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 31: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	26, // 32: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 33: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 34: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 35: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 36: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 37: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 38: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 39: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	22, // 18: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
+	36, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	37, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	38, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	39, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	28, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	40, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	40, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	20, // 26: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	22, // 27: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	25, // 28: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
+	29, // 29: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
+	13, // 30: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 31: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 32: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	26, // 33: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 34: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 35: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 36: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 37: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 38: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 39: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 40: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }

@@ -91,6 +91,10 @@ func throughput(ctx context.Context, cfg Config, list []experiment, r *report.Re
 	return machine.NoteDisk(r, s.net.Dir)
 }
 
+// headlineLonger is how many times longer the headlines are measured than other points. Blocks take
+// about a second, so that none may end in a second.
+const headlineLonger = 4
+
 // repeat runs what a repetition has, in an order drawn for it. The ways of an experiment run one
 // after the other, so that a busy moment of the machine meets all of them.
 func repeat(ctx context.Context, cfg Config, s *site, list []experiment, repetition int, r *report.Report) error {
@@ -100,7 +104,11 @@ func repeat(ctx context.Context, cfg Config, s *site, list []experiment, repetit
 		e := due[i]
 		for _, j := range random.Perm(len(e.ways)) {
 			w := e.ways[j]
-			sample, err := s.run(ctx, e, w, repetition, cfg.Seconds, cfg.Rate)
+			seconds := cfg.Seconds
+			if e.headline {
+				seconds *= headlineLonger
+			}
+			sample, err := s.run(ctx, e, w, repetition, seconds, cfg.Rate)
 			if err != nil {
 				return fmt.Errorf("%s, repetition %d: %w", e.series(w), repetition, err)
 			}

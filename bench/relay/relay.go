@@ -101,17 +101,25 @@ func (r *Relay) answer(request *wire.NodeRequest) *wire.NodeResponse {
 			ids[i] = make([]byte, len(wire.TxID{}))
 			r.take(s)
 		}
-		response.Body = &wire.NodeResponse_Submit{Submit: &wire.SubmitResponse{Ids: ids}}
-	case *wire.NodeRequest_Wait:
-		outcomes := make([]*wire.Outcome, len(body.Wait.Ids))
-		for i, id := range body.Wait.Ids {
-			outcomes[i] = &wire.Outcome{Id: id, Block: 1, Succeeded: true, Rows: 1}
+		submitted := &wire.SubmitResponse{Ids: ids}
+		if body.Submit.WaitMs > 0 {
+			submitted.Outcomes = applied(ids)
 		}
-		response.Body = &wire.NodeResponse_Wait{Wait: &wire.WaitResponse{Outcomes: outcomes}}
+		response.Body = &wire.NodeResponse_Submit{Submit: submitted}
+	case *wire.NodeRequest_Wait:
+		response.Body = &wire.NodeResponse_Wait{Wait: &wire.WaitResponse{Outcomes: applied(body.Wait.Ids)}}
 	default:
 		response.Body = &wire.NodeResponse_Error{Error: &wire.NodeError{Sqlstate: "0A000", Message: "only transactions are taken here"}}
 	}
 	return response
+}
+
+func applied(ids [][]byte) []*wire.Outcome {
+	outcomes := make([]*wire.Outcome, len(ids))
+	for i, id := range ids {
+		outcomes[i] = &wire.Outcome{Id: id, Block: 1, Succeeded: true, Rows: 1}
+	}
+	return outcomes
 }
 
 // Err is the first thing that went wrong.

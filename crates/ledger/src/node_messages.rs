@@ -42,6 +42,9 @@ pub struct SubmitRequest {
     pub role: String,
     #[prost(message, repeated, tag = "2")]
     pub statements: Vec<Statement>,
+    /// Milliseconds to wait for outcomes; the node bounds it by a second.
+    #[prost(uint32, tag = "3")]
+    pub wait_ms: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -86,6 +89,9 @@ pub struct SubmitResponse {
     /// In the order of the statements.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub ids: Vec<Vec<u8>>,
+    /// Of those that have one by the end of `wait_ms`.
+    #[prost(message, repeated, tag = "2")]
+    pub outcomes: Vec<Outcome>,
 }
 
 /// The outcome of a transaction at this organisation.

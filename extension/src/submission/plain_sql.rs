@@ -16,21 +16,20 @@ use crate::guard::{plain_sql, prepared};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::catalog::greatest;
 use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
-use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::random;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
-use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction;
 use crate::pg::session_transaction::{self, Failed, Remaining, Statement, Watch};
 use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
-    ask_status, deadline, failure, hex, how_to_wait, outcome, submit_as, submitting_role, Need,
-    ANSWER_GRACE,
+    ask_status, deadline, failure, hex, how_to_wait, outcome, submit_and_wait, submitting_role,
+    Need, ANSWER_GRACE,
 };
 
 /// For how many heights a transaction is valid whose session has prepared local changes. After a
@@ -117,13 +116,8 @@ fn take() -> Option<Box<dyn Remaining>> {
         return None;
     }
     let role = plain_sql::role().unwrap_or_else(Role::current);
-    let mut snapshot: i64 = 0;
-    let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
-    session::unrecorded(|| {
-        let read = || connected(|| query(sql, &[], |row| snapshot = row.must(1)));
-        Role::bootstrap().run(|| under_snapshot(read))
-    });
-    let snapshot = snapshot.unsigned_abs();
+    let last = under_snapshot(|| greatest("chainify_ledger", "block", "block_pkey"));
+    let snapshot = last.unwrap_or_default().unsigned_abs();
     let found = || under_snapshot(|| reads::with_rows(role, &plain_sql::reads()));
     let (reads, found) = match isolation() {
         Isolation::Serializable => session::unrecorded(found).or_raise(),
@@ -199,10 +193,13 @@ impl Remaining for Order {
     /// Waits until this database has applied or refused them.
     fn run(self: Box<Self>) -> Result<(), Failed> {
         let until = deadline();
-        let id = without_cancels(|| submit_as(self.role, vec![self.statement], until));
-        let id = id.map_err(not_submitted)?.remove(0);
+        let (id, early) =
+            submit_and_wait(self.role, self.statement, until).map_err(not_submitted)?;
         crash::point("local_submitted");
         let outcome = loop {
+            if let Some(outcome) = early {
+                break outcome;
+            }
             match attempt(|| outcome(&id, until)).and_then(|outcome| outcome) {
                 // For the sake of a block, which has had its way since: the changes are undone.
                 Err(error) if is_cancel(&error) && lock_conflicts::take_cancel() => {}

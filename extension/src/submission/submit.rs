@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use chainify_ledger::messages::{Kind, Plan, PlanAction};
 use chainify_ledger::node_messages::{
     Outcome, RequestBody, ResponseBody, Statement, StatusRequest, StatusResponse, SubmitRequest,
-    WaitRequest,
+    SubmitResponse, WaitRequest,
 };
 
 use crate::guard::plain_sql;
@@ -12,6 +12,7 @@ use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::{settings, version};
 use crate::pg::shared::conflict_memory::waiting;
@@ -23,6 +24,9 @@ const STATEMENTS_MAX: usize = 10_000;
 /// A wait is asked for in slices, so that a node that hangs is noticed within a slice and its
 /// grace.
 const WAIT_SLICE: Duration = Duration::from_secs(20);
+
+/// The longest wait for an outcome in the answer of a submission.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// The time that a node has for its answer.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
@@ -109,7 +113,7 @@ fn is_of_admin(statement: &Statement) -> bool {
 }
 
 /// The same as a role that was found to be one of a client. Needs no transaction in progress.
-pub fn submit_as(
+fn submit_as(
     role: String,
     statements: Vec<Statement>,
     until: Instant,
@@ -123,10 +127,41 @@ pub fn submit_as(
             ),
         ));
     }
+    Ok(send(role, statements, 0, until)?.ids)
+}
+
+/// The same with one transaction, whose outcome follows when it is there soon: one request takes the
+/// place of two. The session does not hear a cancel meanwhile, which ends it without the id.
+pub fn submit_and_wait(
+    role: String,
+    statement: Statement,
+    until: Instant,
+) -> Result<(Vec<u8>, Option<Outcome>), PgError> {
+    let wait = FIRST_WAIT.min(until.saturating_duration_since(Instant::now()));
+    let wait_ms = u32::try_from(wait.as_millis()).expect("it is short");
+    let mut answer =
+        without_cancels(|| waiting(|| send(role, vec![statement], wait_ms, until + wait)))?;
+    let id = answer.ids.remove(0);
+    match answer.outcomes.pop() {
+        Some(outcome) if outcome.id != id => Err(unexpected_answer("submit")),
+        outcome => Ok((id, outcome)),
+    }
+}
+
+fn send(
+    role: String,
+    statements: Vec<Statement>,
+    wait_ms: u32,
+    until: Instant,
+) -> Result<SubmitResponse, PgError> {
     let count = statements.len();
-    let body = RequestBody::Submit(SubmitRequest { role, statements });
+    let body = RequestBody::Submit(SubmitRequest {
+        role,
+        statements,
+        wait_ms,
+    });
     match ask(&settings::node_socket(), body, until + ANSWER_GRACE).map_err(submission_unknown)? {
-        ResponseBody::Submit(answer) if answer.ids.len() == count => Ok(answer.ids),
+        ResponseBody::Submit(answer) if answer.ids.len() == count => Ok(answer),
         _ => Err(unexpected_answer("submit")),
     }
 }

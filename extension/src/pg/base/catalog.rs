@@ -320,6 +320,31 @@ fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Op
     }
 }
 
+/// The greatest value in the first column of a table, a bigint that the index has alone; None: the
+/// table is empty, or missing. Sees the active snapshot, and looks at no rights. Cost: one descent
+/// of the index, where a statement would be planned first.
+pub fn greatest(schema: &str, table: &str, index: &str) -> Option<i64> {
+    let index = relation_named(schema, index)?;
+    let table = Relation::open(relation_named(schema, table)?, Lock::AccessShare);
+    let mut scratch = Scratch::default();
+    // SAFETY: a snapshot is active; the tuple is read before the scan ends, and the index is closed
+    // in the frame that opened it.
+    unsafe {
+        let index = pg_sys::index_open(index, Lock::AccessShare as pg_sys::LOCKMODE);
+        let snapshot = pg_sys::GetActiveSnapshot();
+        let keys = std::ptr::null_mut();
+        let scan = pg_sys::systable_beginscan_ordered(table.raw(), index, snapshot, 0, keys);
+        let tuple =
+            pg_sys::systable_getnext_ordered(scan, pg_sys::ScanDirection::BackwardScanDirection);
+        let found = (!tuple.is_null())
+            .then(|| scratch.deform(tuple, table.descriptor()).get::<i64>(1))
+            .flatten();
+        pg_sys::systable_endscan_ordered(scan);
+        pg_sys::index_close(index, Lock::AccessShare as pg_sys::LOCKMODE);
+        found
+    }
+}
+
 /// A relation changed; None: any may have.
 pub type Changed = Option<pg_sys::Oid>;
 
