@@ -37,10 +37,10 @@ type ForeignKey struct {
 	OnDelete OnDelete
 }
 
-// OnDelete is what a foreign key does to the rows that refer to a deleted one.
+// OnDelete is the action of a foreign key on the rows that refer to a deleted one.
 type OnDelete string
 
-// What foreign keys do, as a schema text ends their lines.
+// Actions of foreign keys, as a schema text ends their lines.
 const (
 	Refuse  OnDelete = "" // to delete the row
 	Cascade OnDelete = " on delete cascade"

@@ -8,10 +8,10 @@ import (
 	"github.com/chainify-db/chainify/abci/canonical"
 )
 
-// actions is the body of a trigger that does what foreign keys want done before a row is deleted.
-// InnoDB would do it itself, in a way that no trigger sees; then it finds nothing left to do. Empty:
-// no foreign key wants anything. Nothing is done while the session checks no foreign keys: a write
-// set names all of its changes.
+// actions is the body of a trigger that carries out the actions of foreign keys before a row is
+// deleted. InnoDB would do so itself, in a way that no trigger sees. It then finds nothing left to
+// do. Empty: no foreign key acts. The trigger rests while the session checks no foreign keys: a
+// write set names all of its changes.
 func (t *table) actions(tables map[string]*table, name names) string {
 	var statements []string
 	for _, other := range t.children {

@@ -59,8 +59,8 @@ func TestActionsThatDependOnAnOrderAreRefused(t *testing.T) {
 	}
 }
 
-// What foreign keys do when a row is deleted is recorded, down to the last table. A write set names
-// it, in any order.
+// Changes that foreign keys make when a row is deleted are recorded, down to the last table. A
+// write set names them, in any order.
 func TestActionsOfForeignKeysAreRecorded(t *testing.T) {
 	o := fresh(t, items+"; INSERT INTO %.items VALUES (2, 'second'), (3, 'third'), (4, 'fourth')",
 		`CREATE TABLE %.line (id BIGINT PRIMARY KEY, item BIGINT REFERENCES %.items (id) ON DELETE CASCADE); INSERT INTO %.line VALUES (1, 1), (2, 1), (3, 2), (4, 3), (5, NULL);

@@ -42,11 +42,11 @@ pub struct ForeignKey {
     pub table: String,
     /// Of the other one.
     pub refers: Vec<String>,
-    /// What it does when a row that it refers to is deleted.
+    /// Its action when a row that it refers to is deleted.
     pub on_delete: OnDelete,
 }
 
-/// What a foreign key does to the rows that refer to a deleted one.
+/// The action of a foreign key on the rows that refer to a deleted one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDelete {
     /// It refuses the deletion.

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_request_beyond_the_bound_is_not_sent() {
         let statement = Statement { kind: 1, sql: "x".repeat(FRAME_BYTES_MAX), ..Statement::default() };
-        let submit = SubmitRequest { role: "app".into(), statements: vec![statement] };
+        let submit = SubmitRequest { role: "app".into(), statements: vec![statement], wait_ms: 0 };
         let request = NodeRequest { request: 1, body: Some(RequestBody::Submit(submit)) };
         assert!(matches!(encode_frame(&request), Err(FrameError::TooLong(_))));
     }

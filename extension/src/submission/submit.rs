@@ -130,8 +130,8 @@ fn submit_as(
     Ok(send(role, statements, 0, until)?.ids)
 }
 
-/// The same with one transaction, whose outcome follows when it is there soon: one request takes the
-/// place of two. The session does not hear a cancel meanwhile, which ends it without the id.
+/// The same with one transaction. Its outcome follows when it is there soon, so that one request
+/// takes the place of two. A cancel is met after the answer: before it, the id is not known.
 pub fn submit_and_wait(
     role: String,
     statement: Statement,
