@@ -43,8 +43,8 @@ func missingForGalera() string {
 
 const galeraLibrary = "/usr/lib/galera/libgalera_smm.so"
 
-// newGalera makes the members' directories, with the tables of sysbench at the first one. Those of a
-// measurement before go.
+// newGalera makes the members' directories, with the tables of sysbench at the first one. Those of
+// a measurement before go.
 func newGalera(ctx context.Context, dir string, members int) (_ *galera, err error) {
 	g := &galera{dir: dir, members: members}
 	if err := os.RemoveAll(dir); err != nil {
