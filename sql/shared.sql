@@ -85,7 +85,7 @@ SELECT * FROM test.run('INSERT INTO kinds (id) VALUES (2)');
 SELECT * FROM test.judged('{1,2}', test.tx('INSERT INTO kinds (id) VALUES (2)'), test.tx('UPDATE kinds SET t = lower(t)'), test.tx('DELETE FROM kinds'));
 SELECT index, succeeded, sqlstate, message FROM chainify_ledger.transaction WHERE block = (SELECT number FROM chainify_node.position()) ORDER BY index;
 SELECT test.all_well();
--- What foreign keys do is recorded like any change.
+-- Changes by foreign keys are recorded like all others.
 SELECT * FROM test.judged('{}', test.tx('INSERT INTO parents (id) VALUES (1), (2)'), test.tx('INSERT INTO line (id, parent) VALUES (10, 1), (11, 1), (12, 2)'),
     test.tx('INSERT INTO remark (id, line) VALUES (100, 10), (101, 12)'));
 SELECT * FROM test.judged('{}', test.tx('DELETE FROM parents WHERE id = 1'));
