@@ -19,6 +19,7 @@ use crate::ledger::tables;
 use crate::pg::base::catalog::greatest;
 use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
+use crate::pg::base::interrupts::drop_cancel;
 use crate::pg::base::random;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
@@ -195,6 +196,11 @@ impl Remaining for Order {
         let until = deadline();
         let (id, early) =
             submit_and_wait(self.role, self.statement, until).map_err(not_submitted)?;
+        if early.is_some() {
+            // The transaction has ended: a cancel that came meanwhile must not reach what is left.
+            drop_cancel();
+            lock_conflicts::take_cancel();
+        }
         crash::point("local_submitted");
         let outcome = loop {
             if let Some(outcome) = early {

@@ -16,6 +16,12 @@ pub fn without_cancels<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Drops a cancel that came for something that is done by now.
+pub fn drop_cancel() {
+    // SAFETY: a variable of this process. A cancel that comes at this moment comes too late as well.
+    unsafe { pg_sys::QueryCancelPending = 0 }
+}
+
 fn change(by: fn(u32) -> u32) {
     // SAFETY: a variable of this process, which signal handlers only read.
     unsafe { pg_sys::QueryCancelHoldoffCount = by(pg_sys::QueryCancelHoldoffCount) }
