@@ -18,7 +18,7 @@ pub fn without_cancels<T>(f: impl FnOnce() -> T) -> T {
 
 /// Drops a cancel that came for something that is done by now.
 pub fn drop_cancel() {
-    // SAFETY: a variable of this process. A cancel that comes at this moment comes too late as well.
+    // SAFETY: a variable of this process. A cancel of this very moment is too late as well.
     unsafe { pg_sys::QueryCancelPending = 0 }
 }
 
