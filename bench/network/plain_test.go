@@ -38,7 +38,7 @@ func TestWhatSessionsThatMeetLose(t *testing.T) {
 		r.Add(s.Name+byFunction, plainClients, "tx/s", report.Sample{Value: 100, ServerCPUUS: 2})
 		r.Add(s.Name+byText, plainClients, "tx/s", report.Sample{Value: 160, ServerCPUUS: 1})
 	}
-	for system, value := range map[string]float64{tpccByEffects: 150, tpccByExecute: 50} {
+	for system, value := range map[string]float64{tpccByEffects: 150, tpccEverywhere: 200, tpccByExecute: 50} {
 		r.Add(system, tpccTerminals, "tx/s", report.Sample{Value: value, ServerCPUUS: value, Detail: map[string]float64{retriesOfEach: 1}})
 	}
 	r.Add(tpccAllExecute, 0, "tx/s", report.Sample{Value: 100, ServerCPUUS: 100})
@@ -47,7 +47,7 @@ func TestWhatSessionsThatMeetLose(t *testing.T) {
 	}
 	want := map[string]float64{
 		"plain.hot_rows": 0.5, "plain.hot_rows_retries": 2, "plain.hot_rows_lost": 1, "plain.hot_rows_longest_wait": 5,
-		"plain.tpcc_effects": 1.5, "plain.tpcc_effects_waiting": 3, "plain.tpcc_effects_cpu": 1.5, "plain.tpcc_effects_retries": 1,
+		"plain.tpcc_effects": 1.5, "plain.tpcc_effects_waiting": 3, "plain.tpcc_effects_cpu": 1.5, "plain.tpcc_effects_retries": 1, "plain.tpcc_effects_everywhere": 2,
 		"plain.tpcb_like_over_execute": 0.8, "plain.tpcb_like_over_execute_cpu": 1.5, "plain.tpcb_like_over_execute_text": 0.5, "plain.tpcb_like_over_execute_text_cpu": 3,
 	}
 	var seen []string

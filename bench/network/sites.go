@@ -30,6 +30,7 @@ const (
 // neither PostgreSQL's checkpoints and autovacuum nor the folding of history. Folding comes some
 // checkpoints after its blocks (recovery/run measures it).
 var settings = map[string]string{
+	"max_connections":              "200", // tpccMany
 	"shared_buffers":               "'256MB'",
 	"max_wal_size":                 "'16GB'",
 	"checkpoint_timeout":           "'1h'",

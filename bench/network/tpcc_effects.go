@@ -11,22 +11,24 @@ import (
 
 const (
 	tpccByEffects  = "TPC-C, by effects"
+	tpccEverywhere = "TPC-C, by effects at all four"
 	tpccByExecute  = "TPC-C, by execute"
 	tpccAllExecute = "TPC-C, executed everywhere"
 	tpccTerminals  = 64
+	tpccMany       = 128 // sessions, each at a warehouse of its own as well
 )
 
 // terminalsSize gives each terminal a warehouse, as the specification does.
-var terminalsSize = workload.TPCCSize{Warehouses: tpccTerminals, Items: 1_000, Customers: 30}
+var terminalsSize = workload.TPCCSize{Warehouses: tpccMany, Items: 1_000, Customers: 30}
 
 // terminal is the stream of one, which stays at its warehouse.
 func (c Config) terminal(repetition, client int) *workload.TPCC {
-	return workload.NewTPCC(c.Seed, uint64(repetition)<<32|uint64(client), terminalsSize, workload.ByTheBook).At(1 + client%tpccTerminals)
+	return workload.NewTPCC(c.Seed, uint64(repetition)<<32|uint64(client), terminalsSize, workload.ByTheBook).At(1 + client%tpccMany)
 }
 
 // terminalWorkloads is TPC-C on the ledger of the network of plain SQL.
 func (c Config) terminalWorkloads() []workload.Schema {
-	if !c.wants(tpccByEffects, tpccByExecute, tpccAllExecute) {
+	if !c.wants(tpccByEffects, tpccEverywhere, tpccByExecute, tpccAllExecute) {
 		return nil
 	}
 	return []workload.Schema{terminalsSize.Ordered()}
@@ -40,7 +42,7 @@ func tpccSystems(o *ours) []system {
 		return o.members().flood(ctx, submitters, o.cfg, tpccPace, func(client int) func() string {
 			// Each stands for some terminals: a batch would otherwise be of one warehouse.
 			var each []*workload.TPCC
-			for terminal := client; terminal < tpccTerminals; terminal += submitters {
+			for terminal := client; terminal < tpccMany; terminal += submitters {
 				each = append(each, o.cfg.terminal(repetition, terminal))
 			}
 			n := 0
@@ -51,22 +53,24 @@ func tpccSystems(o *ours) []system {
 		})
 	}
 	return []system{
-		{tpccByEffects, tpccTerminals, o, o.terminals("effects")},
-		{tpccByExecute, tpccTerminals, o, o.terminals("")},
+		{tpccByEffects, tpccTerminals, o, o.terminals("effects", tpccTerminals, 1)},
+		{tpccByEffects, tpccMany, o, o.terminals("effects", tpccMany, 1)},
+		{tpccEverywhere, tpccTerminals, o, o.terminals("effects", tpccTerminals, len(o.members()))},
+		{tpccByExecute, tpccTerminals, o, o.terminals("", tpccTerminals, 1)},
 		{tpccAllExecute, 0, o, flood},
 	}
 }
 
-// terminals run transactions in sessions of the first organisation, each when the one before is
+// terminals run transactions in sessions of the first organisations, each when the one before is
 // answered. With writes set to effects the sessions run the functions themselves, and begin again
 // what loses.
-func (o *ours) terminals(writes string) func(context.Context, int) (load, error) {
+func (o *ours) terminals(writes string, count, organisations int) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (l load, err error) {
 		var sessions sessions
 		defer func() { err = errors.Join(err, sessions.close(ctx)) }()
-		retries := make([]int, tpccTerminals)
-		each, err := newClients(tpccTerminals, func(i int) (func(context.Context) error, error) {
-			conn, err := sessions.open(ctx, o.members()[0], database)
+		retries := make([]int, count)
+		each, err := newClients(count, func(i int) (func(context.Context) error, error) {
+			conn, err := sessions.open(ctx, o.members()[i%organisations], database)
 			if err != nil {
 				return nil, err
 			}
@@ -114,9 +118,18 @@ func tpccEffectsFigures(r *report.Report) error {
 		return nil
 	}
 	how := fmt.Sprintf("TPC-C NewOrder and Payment, %d sessions at one organisation, a warehouse each: four apply what it executed / ", tpccTerminals)
+	other := func(id, system string, sessions int, what string) error {
+		measured := r.Find(system, float64(sessions))
+		if measured == nil {
+			return nil
+		}
+		return r.AddRatio(id, measured.Values(), flooded.Values(), report.Target{}, "plain.tpcc_effects with "+what)
+	}
 	return errors.Join(
 		r.AddRatio("plain.tpcc_effects", applied.Values(), flooded.Values(), plainTargets["plain.tpcc_effects"], how+"four execute what clients of all submit without waiting, by transactions a second"),
 		r.AddRatio("plain.tpcc_effects_waiting", applied.Values(), waited.Values(), report.Target{}, how+"the same sessions wait for chainify.execute, by transactions a second"),
+		other("plain.tpcc_effects_everywhere", tpccEverywhere, tpccTerminals, "a quarter of the sessions at each organisation"),
+		other("plain.tpcc_effects_many", tpccByEffects, tpccMany, fmt.Sprintf("%d sessions", tpccMany)),
 		r.AddRatio("plain.tpcc_effects_cpu", applied.CPUs(), flooded.CPUs(), report.Target{}, how+"four execute, by processor time of a transaction"),
 		r.AddFigure("plain.tpcc_effects_retries", applied.Details(retriesOfEach), "tries/tx", report.Target{}, "attempts that got 40001 for each transaction by effects that committed"),
 	)
