@@ -6,6 +6,8 @@
 
 /// Bytes of a message of the worker, without its type and length.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Type and length of a message.
+pub const HEAD_BYTES: usize = 5;
 /// Columns of a row.
 pub const COLUMNS_MAX: usize = 1_664;
 
@@ -97,14 +99,14 @@ fn framed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
 
 /// The first message of `bytes` and how many bytes it takes; None: it is not there as a whole.
 pub fn take(bytes: &[u8]) -> Result<Option<(Message<'_>, usize)>, Malformed> {
-    let Some((head, rest)) = bytes.split_at_checked(5) else {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
         return Ok(None);
     };
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     let length =
         length.checked_sub(4).filter(|length| *length <= MESSAGE_BYTES_MAX).ok_or(Malformed("length of a message"))?;
     match rest.get(..length) {
-        Some(body) => Ok(Some((decode(head[0], body)?, 5 + length))),
+        Some(body) => Ok(Some((decode(head[0], body)?, HEAD_BYTES + length))),
         None => Ok(None),
     }
 }

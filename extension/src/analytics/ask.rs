@@ -1,9 +1,10 @@
 //! Asks the worker: a query at a block, or about the worker itself.
 use std::time::{Duration, Instant};
 
-use super::worker::{ask, Fields};
+use super::worker::ask;
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings;
+use crate::pg::base::text_rows::TextRow;
 
 /// How long the worker may take to tell of itself.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
@@ -24,7 +25,7 @@ pub enum At {
 pub fn query(
     at: At,
     sql: &str,
-    row: impl FnMut(Fields) -> Result<(), PgError>,
+    row: impl FnMut(&TextRow) -> Result<(), PgError>,
 ) -> Result<(), PgError> {
     let block = match at {
         At::Block(block) => block.to_string(),
@@ -45,7 +46,7 @@ pub fn query(
 /// Runs a statement about the worker itself.
 pub fn about_itself(
     statement: &str,
-    row: impl FnMut(Fields) -> Result<(), PgError>,
+    row: impl FnMut(&TextRow) -> Result<(), PgError>,
 ) -> Result<(), PgError> {
     let deadline = Instant::now() + STATUS_WAIT;
     ask(&socket()?, &[statement.to_owned()], deadline, row)

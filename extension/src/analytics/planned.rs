@@ -46,5 +46,5 @@ fn ask(sql: &str, sink: Sink) -> Result<(), PgError> {
         Isolation::ReadCommitted => At::Newest(last),
         _ => At::Block(last),
     };
-    query(at, sql, |fields| sink(fields))
+    query(at, sql, |row| sink(row))
 }

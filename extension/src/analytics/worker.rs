@@ -14,6 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::latch::{pause, wait_for_socket, Interest, Woken};
+use crate::pg::base::text_rows::TextRow;
 
 /// How long to try to be accepted.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -24,9 +25,6 @@ thread_local! {
     static KEPT: RefCell<Option<Connection>> = const { RefCell::new(None) };
 }
 
-/// A row of an answer; None is NULL.
-pub type Fields<'r> = &'r [Option<&'r str>];
-
 /// Sends statements one after the other, waits for each answer until `deadline`, and gives the rows
 /// of the last one to `row`. Errors: the worker's own, with its SQLSTATE; 08001 and 08006 when it
 /// does not answer.
@@ -34,7 +32,7 @@ pub fn ask(
     path: &str,
     statements: &[String],
     deadline: Instant,
-    mut row: impl FnMut(Fields) -> Result<(), PgError>,
+    mut row: impl FnMut(&TextRow) -> Result<(), PgError>,
 ) -> Result<(), PgError> {
     let kept = KEPT.take().filter(|kept| kept.path == path);
     let kept = kept.filter(Connection::is_idle);
@@ -133,7 +131,7 @@ impl Connection {
         &mut self,
         statement: &str,
         deadline: Instant,
-        row: &mut dyn FnMut(Fields) -> Result<(), PgError>,
+        row: &mut dyn FnMut(&TextRow) -> Result<(), PgError>,
     ) -> Result<(), PgError> {
         self.busy = true;
         self.send(&wire::query(statement), deadline)?;
@@ -160,7 +158,7 @@ impl Connection {
     fn until_ready(
         &mut self,
         deadline: Instant,
-        row: &mut dyn FnMut(Fields) -> Result<(), PgError>,
+        row: &mut dyn FnMut(&TextRow) -> Result<(), PgError>,
     ) -> Result<(), PgError> {
         let mut failed = None;
         loop {
@@ -168,9 +166,13 @@ impl Connection {
             while let Some((message, length)) =
                 wire::take(&self.received[used..]).map_err(|wrong| lost(wrong.0))?
             {
+                let message_at = used + wire::HEAD_BYTES;
                 used += length;
                 match message {
-                    Message::Row(fields) => row(&fields)?,
+                    Message::Row(fields) => row(&TextRow {
+                        fields: &fields,
+                        message: &self.received[message_at..used],
+                    })?,
                     Message::Key(key) => self.key = Some(key),
                     Message::Error(failure) => failed = Some(worker_error(failure)),
                     Message::AuthenticationAsked => {

@@ -89,7 +89,7 @@ fn check_reader() -> Result<(), PgError> {
 }
 
 fn answer(at: At, translated: &Translated, sink: Sink) -> Result<(), PgError> {
-    query(at, &translated.sql, |fields| sink(fields))
+    query(at, &translated.sql, |row| sink(row))
 }
 
 /// Parameters of a statement, as in PostgreSQL's protocol.
@@ -127,7 +127,8 @@ fn translate_query(call: &mut Call) -> Answer {
 fn worker_mirrors(call: &mut Call) -> Answer {
     const ASKED: &str = "SELECT table_id, rows, bytes, chunks, chunks_shared, block, lag, digest_checked, state, error FROM chainify_worker.mirrors";
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let told = about_itself(ASKED, |fields| {
+    let told = about_itself(ASKED, |told| {
+        let fields = told.fields;
         let number = |at: usize| number(fields, at);
         let mut row = vec![cell::<i32>(number(0).and_then(|id| i32::try_from(id).ok()))];
         row.extend((1..8).map(|at| cell::<i64>(number(at))));
@@ -150,7 +151,8 @@ fn worker_mirrors(call: &mut Call) -> Answer {
 fn worker_snapshots(call: &mut Call) -> Answer {
     const ASKED: &str = "SELECT name, block, pinned, bytes, readers FROM chainify_worker.snapshots";
     let mut rows: Vec<[Cell; 5]> = Vec::new();
-    let told = about_itself(ASKED, |fields| {
+    let told = about_itself(ASKED, |told| {
+        let fields = told.fields;
         rows.push([
             cell::<String>(text(fields, 0)),
             cell::<i64>(number(fields, 1)),

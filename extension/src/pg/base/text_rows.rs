@@ -35,8 +35,16 @@ pub struct TextColumn {
     pub typmod: i32,
 }
 
-/// Takes a row; None is NULL.
-pub type Sink<'s> = &'s mut dyn FnMut(&[Option<&str>]) -> Result<(), PgError>;
+/// A row of an answer.
+pub struct TextRow<'r> {
+    /// None is NULL.
+    pub fields: &'r [Option<&'r str>],
+    /// The same as the contents of a DataRow message.
+    pub message: &'r [u8],
+}
+
+/// Takes a row.
+pub type Sink<'s> = &'s mut dyn FnMut(&TextRow) -> Result<(), PgError>;
 
 /// row_to_json(record), jsonb_in(cstring) and textout(text) of pg_proc.dat.
 const ROW_TO_JSON: pg_sys::Oid = pg_sys::Oid::from_u32(3155);
@@ -67,17 +75,23 @@ impl TextReader {
         }
     }
 
+    /// Errors: 08P01 for a row of another length.
+    pub fn check(&self, fields: &[Option<&str>]) -> Result<(), PgError> {
+        if fields.len() == self.columns.len() {
+            return Ok(());
+        }
+        let (has, wants) = (fields.len(), self.columns.len());
+        let message = format!("a row of the answer has {has} columns, want {wants}");
+        Err(PgError::new(b"08P01", message))
+    }
+
     /// The values of a row, in the current memory context, and which are NULL. Errors: those of
     /// the input functions; 08P01 for a row of another length.
     pub fn read(
         &mut self,
         fields: &[Option<&str>],
     ) -> Result<(Vec<pg_sys::Datum>, Vec<bool>), PgError> {
-        if fields.len() != self.columns.len() {
-            let (has, wants) = (fields.len(), self.columns.len());
-            let message = format!("a row of the answer has {has} columns, want {wants}");
-            return Err(PgError::new(b"08P01", message));
-        }
+        self.check(fields)?;
         let mut values = vec![pg_sys::Datum::from(0); fields.len()];
         for (at, (field, (function, argument))) in fields.iter().zip(&mut self.columns).enumerate()
         {
@@ -112,9 +126,9 @@ impl Call<'_> {
             check_list(descriptor, columns).or_raise();
             let mut reader = TextReader::new(columns.iter().map(|column| column.of));
             let context = Context::child(c"chainify row");
-            f(&mut |fields| {
+            f(&mut |row| {
                 let put = context.enter(|| {
-                    let (mut values, mut nulls) = reader.read(fields)?;
+                    let (mut values, mut nulls) = reader.read(row.fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     pg_sys::tuplestore_putvalues(store, descriptor, values, nulls);
                     Ok(())
@@ -143,9 +157,9 @@ impl Call<'_> {
             let of_row = row_type(columns);
             let mut reader = TextReader::new(columns.iter().map(|column| column.of));
             let context = Context::child(c"chainify row");
-            f(&mut |fields| {
+            f(&mut |row| {
                 let put = context.enter(|| {
-                    let (mut values, mut nulls) = reader.read(fields)?;
+                    let (mut values, mut nulls) = reader.read(row.fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     let none = pg_sys::InvalidOid;
                     let mut object = catch_c(|| {

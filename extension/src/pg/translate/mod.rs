@@ -3,6 +3,7 @@
 //! A text is parsed and analysed as the caller, under the caller's search_path; nothing of it runs
 //! but functions of constants, which the planner would compute as well.
 pub mod analysed;
+mod as_sent;
 mod clauses;
 mod constants;
 mod expressions;

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use pgrx::pg_sys;
 
 use super::analysed::translate_query;
+use super::as_sent;
 use super::parameters::Parameters;
 use super::reader::Asker;
 use super::scan;
@@ -36,6 +37,7 @@ pub fn watch(watch: &'static Watch) {
     if !super::watch::set(watch) {
         return;
     }
+    as_sent::install();
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
         NEXT_PLANNER.set(pg_sys::planner_hook);

@@ -54,8 +54,77 @@ struct State {
     store: *mut pg_sys::Tuplestorestate,
     row: *mut pg_sys::TupleTableSlot,
     asked: bool,
+    /// The store holds messages for the client in place of rows ([`super::as_sent`]).
+    as_sent: bool,
+    /// Their one column; null where they are not wanted.
+    message: *mut pg_sys::TupleTableSlot,
     /// Why the own plan runs; null: it does not.
     reason: *const c_char,
+}
+
+/// A scan that is the whole plan of a query, while the query runs.
+#[derive(Clone, Copy)]
+pub(super) struct Scan(*mut State);
+
+impl Scan {
+    /// None: the plan is another.
+    ///
+    /// # Safety
+    /// `plan` must be the state of a plan that has started.
+    pub(super) unsafe fn on_top(plan: *mut pg_sys::PlanState) -> Option<Scan> {
+        // SAFETY: by the caller's promise; the tag says which structure follows.
+        unsafe {
+            if plan.is_null() || (*plan).type_ != T_CustomScanState {
+                return None;
+            }
+            let scan = plan.cast::<pg_sys::CustomScanState>();
+            let ours = std::ptr::eq((*scan).methods, &raw const RUN_METHODS.0);
+            ours.then_some(Scan(scan.cast()))
+        }
+    }
+
+    /// Has the rows kept as messages; false: they are there already, as rows.
+    ///
+    /// # Safety
+    /// As for [`Scan::on_top`], and the query still runs.
+    pub(super) unsafe fn send_as_they_come(self) -> bool {
+        // SAFETY: by the caller's promise; descriptor and slot belong to the query's memory.
+        unsafe {
+            let state = &mut *self.0;
+            if state.asked {
+                return state.as_sent;
+            }
+            if !state.as_sent {
+                let estate = state.base.ss.ps.state;
+                let old = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
+                let columns = pg_sys::CreateTemplateTupleDesc(1);
+                let name = c"message".as_ptr();
+                pg_sys::TupleDescInitEntry(columns, 1, name, pg_sys::BYTEAOID, -1, 0);
+                let kind = &raw const pg_sys::TTSOpsMinimalTuple;
+                state.message = pg_sys::ExecInitExtraTupleSlot(estate, columns, kind);
+                state.as_sent = true;
+                pg_sys::MemoryContextSwitchTo(old);
+            }
+            true
+        }
+    }
+
+    /// The message of the row that the scan gave last; None: it gave one of PostgreSQL's own plan.
+    ///
+    /// # Safety
+    /// As for [`Scan::send_as_they_come`]. The next row ends the message.
+    pub(super) unsafe fn message<'m>(self) -> Option<&'m [u8]> {
+        // SAFETY: by the caller's promise; the slot has a row of one bytea.
+        unsafe {
+            let state = &*self.0;
+            if state.store.is_null() || !state.as_sent {
+                return None;
+            }
+            pg_sys::slot_getsomeattrs(state.message, 1);
+            let message = (*(*state.message).tts_values).cast_mut_ptr();
+            Some(pgrx::varlena::varlena_to_byte_slice(message))
+        }
+    }
 }
 
 /// Puts the scan on top of a plan of the same query.
@@ -150,9 +219,16 @@ unsafe extern "C-unwind" fn next_row(
             if state.store.is_null() {
                 return own_row(state);
             }
-            match pg_sys::tuplestore_gettupleslot(state.store, true, false, state.row) {
-                true => state.row,
-                false => pg_sys::ExecClearTuple(state.row),
+            let row = match state.as_sent {
+                true => state.message,
+                false => state.row,
+            };
+            if !pg_sys::tuplestore_gettupleslot(state.store, true, false, row) {
+                return pg_sys::ExecClearTuple(row);
+            }
+            match state.as_sent {
+                true => pg_sys::ExecStoreAllNullTuple(state.base.ss.ss_ScanTupleSlot),
+                false => row,
             }
         })
     }
@@ -175,9 +251,14 @@ unsafe fn ask(state: &mut State) {
         let mut here: Option<PgError> = None;
         // The plan may be kept from a time when the session had changed nothing.
         let answered = match watching().filter(|watch| (watch.wanted)()) {
-            Some(watch) => (watch.ask)(&query_of(state), &mut |fields| {
+            Some(watch) => (watch.ask)(&query_of(state), &mut |row| {
                 let put = context.enter(|| {
-                    let (mut values, mut nulls) = reader.read(fields)?;
+                    if state.as_sent {
+                        reader.check(row.fields)?;
+                        put_message(store, state.message, row.message);
+                        return Ok(());
+                    }
+                    let (mut values, mut nulls) = reader.read(row.fields)?;
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     pg_sys::tuplestore_putvalues(store, descriptor, values, nulls);
                     Ok(())
@@ -201,6 +282,21 @@ unsafe fn ask(state: &mut State) {
             }
         }
         pg_sys::MemoryContextSwitchTo(old);
+    }
+}
+
+/// # Safety
+/// The slot must be that of messages, and the store have none but these.
+unsafe fn put_message(
+    store: *mut pg_sys::Tuplestorestate,
+    slot: *mut pg_sys::TupleTableSlot,
+    message: &[u8],
+) {
+    // SAFETY: by the caller's promise; the store copies the value.
+    unsafe {
+        let columns = (*slot).tts_tupleDescriptor;
+        let mut value = pgrx::varlena::rust_byte_slice_to_bytea(message).into_pg().into();
+        pg_sys::tuplestore_putvalues(store, columns, &mut value, &mut false);
     }
 }
 
