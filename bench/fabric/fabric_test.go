@@ -190,6 +190,23 @@ func TestOutcomesAreCounted(t *testing.T) {
 	}
 }
 
+// Blocks that end every 0.4 s count as many transactions a second wherever the time that counts
+// begins.
+func TestRatesAreOverWholeIntervalsOfBlocks(t *testing.T) {
+	for offset := range 8 {
+		began := time.Now()
+		m := &meter{from: began.Add(time.Second), until: began.Add(2 * time.Second)}
+		for at := time.Duration(offset) * 50 * time.Millisecond; at < 3*time.Second; at += 400 * time.Millisecond {
+			m.end(began.Add(at), succeeded, 100)
+			m.end(began.Add(at), conflicted, 300)
+		}
+		s := m.sample(1)
+		if math.Abs(s.Value-250) > 1e-6 || math.Abs(s.Detail[fateNames[conflicted]]-750) > 1e-6 {
+			t.Errorf("with an offset of %d: %g succeeded a second, want 250; %v", offset, s.Value, s.Detail)
+		}
+	}
+}
+
 // A client fires at its rate.
 func TestClientsFireAtTheirRate(t *testing.T) {
 	m := &meter{from: time.Now(), until: time.Now().Add(300 * time.Millisecond)}

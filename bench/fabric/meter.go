@@ -25,18 +25,21 @@ const firedDetail = "fired"
 var fateNames = [fates]string{"succeeded", "conflicted", "stale_before_order", "lost_in_simulation", "dropped"}
 
 // meter counts transactions between two times, by their ends. It is safe for concurrent use.
+//
+// Transactions end in blocks, and as few as two blocks may end in a second. So the rate is over
+// whole intervals: from the last end before the first of the two times to the last end before the
+// second.
 type meter struct {
 	from, until time.Time
 
-	mu    sync.Mutex
-	fired int
-	ends  [fates]int
+	mu           sync.Mutex
+	fired        int
+	ends         [fates]int
+	before, last time.Time // ends in a block; zero: none
 }
 
-func (m *meter) counts(at time.Time) bool { return !at.Before(m.from) && at.Before(m.until) }
-
 func (m *meter) fire(at time.Time) {
-	if !m.counts(at) {
+	if at.Before(m.from) || !at.Before(m.until) {
 		return
 	}
 	m.mu.Lock()
@@ -45,12 +48,32 @@ func (m *meter) fire(at time.Time) {
 }
 
 func (m *meter) end(at time.Time, of fate, n int) {
-	if !m.counts(at) {
-		return
-	}
 	m.mu.Lock()
-	m.ends[of] += n
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	inBlock := of == succeeded || of == conflicted
+	switch {
+	case at.Before(m.from):
+		if inBlock && at.After(m.before) {
+			m.before = at
+		}
+	case at.Before(m.until):
+		m.ends[of] += n
+		if inBlock && at.After(m.last) {
+			m.last = at
+		}
+	}
+}
+
+// seconds is the time that the blocks which were counted took.
+func (m *meter) seconds() float64 {
+	begin := m.from
+	if !m.before.IsZero() {
+		begin = m.before
+	}
+	if m.last.IsZero() {
+		return m.until.Sub(begin).Seconds()
+	}
+	return m.last.Sub(begin).Seconds()
 }
 
 // outcome tells the end of an ordered transaction. Block 0 stands for none.
@@ -66,13 +89,14 @@ func (m *meter) outcome(at time.Time, o *wire.Outcome) {
 }
 
 // sample is what was counted, by the second.
-func (m *meter) sample(repetition, seconds int) report.Sample {
+func (m *meter) sample(repetition int) report.Sample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	each := func(n int) float64 { return float64(n) / float64(seconds) }
+	seconds := m.seconds()
+	each := func(n int) float64 { return float64(n) / seconds }
 	s := report.Sample{
-		Repetition: repetition, Value: each(m.ends[succeeded]), Transactions: m.ends[succeeded], Seconds: float64(seconds),
-		Detail: map[string]float64{firedDetail: each(m.fired)},
+		Repetition: repetition, Value: each(m.ends[succeeded]), Transactions: m.ends[succeeded], Seconds: seconds,
+		Detail: map[string]float64{firedDetail: float64(m.fired) / m.until.Sub(m.from).Seconds()},
 	}
 	for end := conflicted; end < fates; end++ {
 		s.Detail[fateNames[end]] = each(m.ends[end])

@@ -260,11 +260,11 @@ func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds
 	if err != nil {
 		return report.Sample{}, err
 	}
-	sample := m.sample(repetition, seconds)
+	sample := m.sample(repetition)
 	sample.Load = busy
 	if n := sample.Transactions; n > 0 {
 		// All that were fired cost, those of the lead and those that failed too.
-		sample.ServerCPUUS = float64((after - before).Microseconds()) / float64(n) * float64(seconds) / (lead.Seconds() + float64(seconds))
+		sample.ServerCPUUS = float64((after - before).Microseconds()) / float64(n) * sample.Seconds / (lead.Seconds() + float64(seconds))
 	}
 	var mean float64
 	err = s.net.Organisations[0].Scan(ctx, fmt.Sprintf("SELECT coalesce(avg(tx_count), 0)::float8 FROM chainify.ledger WHERE number > %d", tip.Number), &mean)
@@ -273,7 +273,7 @@ func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds
 }
 
 const (
-	lead     = 500 * time.Millisecond
+	lead     = time.Second // a block of the largest size ends in it
 	perBlock = "transactions_per_block"
 )
 
