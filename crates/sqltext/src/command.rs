@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::procedure::{attached, Procedure};
+
 /// Tables, or organisations, of one command.
 pub const TABLES_MAX: usize = 1_000;
 
@@ -31,6 +33,10 @@ pub enum Command<'t> {
     AttachShared(Vec<TableName>),
     /// `DETACH TABLE schema.table, …`
     Detach(Vec<TableName>),
+    /// `ATTACH PROCEDURE public.name (type, …) ENCODING 2 …`, in this spelling alone
+    AttachProcedure(Procedure),
+    /// `DETACH PROCEDURE public.name`, the same: the name
+    DetachProcedure(String),
     /// `SET AGREEMENT POLICY schema.table TO policy`
     SetPolicy(TableName, &'t str),
     /// `DROP AGREEMENT POLICY schema.table`
@@ -50,6 +56,8 @@ pub enum Command<'t> {
 pub enum Malformed {
     /// ATTACH TABLE or DETACH TABLE.
     Tables,
+    /// ATTACH PROCEDURE or DETACH PROCEDURE.
+    Procedure,
     /// SET AGREEMENT POLICY or DROP AGREEMENT POLICY.
     Policy,
     /// SET ORGANISATIONS OF ROLE or DROP ORGANISATIONS OF ROLE.
@@ -61,6 +69,9 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
     if let Some(tables) = shared(sql) {
         return Some(Ok(Command::AttachShared(tables)));
     }
+    if let Some(procedure) = procedure(sql) {
+        return Some(Ok(procedure));
+    }
     let text = sql.trim().trim_end_matches(';').trim_end();
     let (first, rest) = word(text)?;
     let make = match first.as_str() {
@@ -69,7 +80,19 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
         "set" | "drop" => return setting(rest, first == "set"),
         _ => return None,
     };
+    if word(rest).is_some_and(|(what, _)| what == "procedure") {
+        return Some(Err(Malformed::Procedure));
+    }
     Some(tables(rest).map(make).ok_or(Malformed::Tables))
+}
+
+/// A command about a procedure. Every engine reads this one spelling.
+fn procedure(sql: &str) -> Option<Command<'_>> {
+    if let Some(rest) = sql.strip_prefix("ATTACH PROCEDURE ") {
+        return attached(rest).map(Command::AttachProcedure);
+    }
+    let name = sql.strip_prefix("DETACH PROCEDURE ")?;
+    shared_name(name).map(|of| Command::DetachProcedure(of.table))
 }
 
 /// The tables of an ATTACH TABLE with ENCODING 2. Every engine reads this one spelling.
@@ -79,8 +102,8 @@ fn shared(sql: &str) -> Option<Vec<TableName>> {
     tables.filter(|tables| tables.len() <= TABLES_MAX)
 }
 
-/// A name that means the same table in every engine, without quotes.
-fn shared_name(name: &str) -> Option<TableName> {
+/// A name that means the same in every engine, without quotes.
+pub(crate) fn shared_name(name: &str) -> Option<TableName> {
     let table = name.strip_prefix("public.")?;
     let plain = table.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     let first = table.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
