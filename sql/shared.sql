@@ -153,7 +153,7 @@ SELECT name, signature, mariadb, postgresql = test.digest() AS same FROM chainif
 SELECT standing, procedures, signatures FROM chainify_node.shared_tables();
 SELECT name FROM chainify.state_parts WHERE name NOT LIKE '%.%';
 SELECT test.all_well();
-SELECT * FROM test.judged('{}', test.tx('CALL pay(2, 0.5)'), test.tx('CALL public.pay($1, $2)', params => ARRAY['2', '0.25']), test.tx('CALL pay(2, -1)'));
+SELECT * FROM test.judged('{}', test.tx('CALL pay(2, 0.5)'), test.tx('CALL public.pay($1, $2)', params => ARRAY['smallint', '2', '', '0.25']), test.tx('CALL pay(2, -1)'));
 SELECT id, n FROM kinds WHERE id = 2;
 REVOKE EXECUTE ON PROCEDURE pay FROM PUBLIC;
 SELECT * FROM test.judged('{}', test.tx('CALL pay(2, 0.5)'));

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/chainify-db/chainify/abci/canonical"
 	"github.com/chainify-db/chainify/abci/portable"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -381,13 +383,23 @@ func hexText(text string) string { return "_utf8mb4 x'" + hex.EncodeToString([]b
 
 // callOutcomes are errors that a procedure's body may have beside a statement's own.
 var callOutcomes = map[uint16]string{
-	1644: "P0001", 1305: "42883", 1318: "42883", 1370: "42501", 1227: "42501", 1356: "42501", 1399: "2D000", 1365: "22012", 1960: "42704", 1172: "P0003", 1329: "P0002",
-	1265: "22P02", 1411: "22023", 1367: "22023", 1242: "21000", 1222: "42601", 1136: "42601", 1064: "42601", 1339: "20000", 1456: "54001", 1422: "2D000",
+	1644: "P0001", 1305: "42883", 1318: "42883", 1370: "42501", 1227: "42501", 1356: "42501", 1960: "42704", 1399: "2D000", 1422: "2D000", 1365: "22012",
 }
 
+// callClasses are the classes of SQLSTATE whose errors are a body's own, and never the machine's.
+var callClasses = strings.Fields("02 20 21 22 23 42 45")
+
 func callOutcome(failure error) error {
-	if state := callOutcomes[errorNumber(failure)]; state != "" {
-		return &outcome{state, failure.Error()}
+	var e *mysql.MySQLError
+	if !errors.As(failure, &e) {
+		return failure
 	}
-	return failure
+	state := callOutcomes[e.Number]
+	if state == "" && outcomes[e.Number] == "" && slices.Contains(callClasses, string(e.SQLState[:2])) {
+		state = string(e.SQLState[:])
+	}
+	if state == "" {
+		return failure
+	}
+	return &outcome{state, failure.Error()}
 }

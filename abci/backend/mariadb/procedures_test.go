@@ -123,11 +123,13 @@ func TestWhatABodyCannotDo(t *testing.T) {
 		"CREATE FUNCTION %.unlock_all() RETURNS INT RETURN RELEASE_ALL_LOCKS()",
 		"CREATE PROCEDURE %.locks() SQL SECURITY INVOKER BEGIN DECLARE n INT; SET n = unlock_all(); INSERT INTO items (id) VALUES (13); END",
 		"CREATE PROCEDURE %.late() SQL SECURITY INVOKER BEGIN SELECT 1; INSERT INTO items (id) VALUES (14); SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'late'; END",
-		"CREATE PROCEDURE %.fine() SQL SECURITY INVOKER INSERT INTO items (id) SELECT max(id) + 1 FROM items")
-	names := []string{"settings", "roles", "rights", "ends", "makes", "locks", "late", "fine"}
+		"CREATE PROCEDURE %.odd() SQL SECURITY INVOKER INSERT INTO items (id) VALUES ((SELECT id FROM items))",
+		"CREATE PROCEDURE %.poses() SQL SECURITY INVOKER SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1205",
+		"CREATE PROCEDURE %.fine(n BIGINT) SQL SECURITY INVOKER INSERT INTO items (id) VALUES (n)")
+	names := []string{"settings", "roles", "rights", "ends", "makes", "locks", "late", "odd", "poses", "fine"}
 	var attach []proposal
 	for _, name := range names {
-		attach = append(attach, c.attachProcedure(o, name, "()"))
+		attach = append(attach, c.attachProcedure(o, name, map[bool]string{false: "()", true: "(bigint)"}[name == "fine"]))
 		o.run(t, fmt.Sprintf("GRANT EXECUTE ON PROCEDURE %s.%s TO %s", o.name, name, operators))
 	}
 	o.run(t, strings.ReplaceAll("GRANT EXECUTE ON FUNCTION %.take_role TO effects_ops; GRANT EXECUTE ON FUNCTION %.unlock_all TO effects_ops", "%", o.name))
@@ -140,8 +142,8 @@ func TestWhatABodyCannotDo(t *testing.T) {
 	if err != nil || len(before.settings) < 100 {
 		t.Fatal(before, err)
 	}
-	for i, want := range []string{"", "42", "42501", "2D000", "2D000", "", "P0001", ""} {
-		x := c.commit(sqlOf("CALL "+names[i]+"()"), sqlOf("CALL fine()")).Results
+	for i, want := range []string{"", "42", "42501", "2D000", "2D000", "", "P0001", "21000", "45000"} {
+		x := c.commit(sqlOf("CALL "+names[i]+"()"), sqlOf(fmt.Sprintf("CALL fine(%d)", 100+i))).Results
 		if !strings.HasPrefix(x[0].SQLState, want) || x[0].Succeeded != (want == "") || !x[1].Succeeded {
 			t.Errorf("%s: %+v", names[i], x)
 		}

@@ -53,10 +53,7 @@ fn procedure(
         let hash = Hash::try_from(digest?).map_err(|_| malformed(&name));
         Some((engine, hash.or_raise()))
     };
-    let digests = [
-        digest("mariadb", mariadb),
-        digest(POSTGRESQL, postgresql),
-    ];
+    let digests = [digest("mariadb", mariadb), digest(POSTGRESQL, postgresql)];
     let digests = digests.into_iter().flatten().collect();
     Procedure {
         name,

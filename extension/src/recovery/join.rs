@@ -294,11 +294,7 @@ fn join_schema(call: &mut Call) -> Answer {
 }
 
 /// The states received, once all headers are here and the states are in the last one.
-fn proven(
-    client: &SpiClient<'_>,
-    number: i64,
-    certified: &[u8],
-) -> Result<States, PgError> {
+fn proven(client: &SpiClient<'_>, number: i64, certified: &[u8]) -> Result<States, PgError> {
     let first = stored_blocks::block(client, Sees::Latest, 1);
     let last = stored_blocks::block(client, Sees::Latest, number);
     let (Some(first), Some(last)) = (first, last) else {
