@@ -149,7 +149,9 @@ func TestEnginesAgreeOnProcedures(t *testing.T) {
 			t.Errorf("rows of engine %d: %v", i, err)
 		}
 	}
-	both(t, engines, 7, []bool{yes}, callOf("CALL transfer(9, 1, 2, 1, NULL)"))
+	// A call that fails leaves the changes of before as they were.
+	both(t, engines, 7, []bool{yes, no, yes, no, yes}, callOf("UPDATE account SET owner = 'x' WHERE id = 1"), callOf("CALL transfer(9, 1, 2, 1000, NULL)"),
+		callOf("UPDATE account SET owner = owner || 'y' WHERE id = 2"), callOf("CALL transfer(9, 1, 2, 1000, NULL)"), callOf("CALL transfer(9, 1, 2, 1, NULL)"))
 }
 
 // A name has one wording for good, so that blocks of before can be executed again.

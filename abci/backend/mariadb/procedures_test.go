@@ -115,12 +115,12 @@ func TestWhatABodyCannotDo(t *testing.T) {
 	// The words are refused when a procedure is attached: functions say them for it.
 	o.make(t, "CREATE PROCEDURE %.settings() SQL SECURITY INVOKER BEGIN SET SESSION foreign_key_checks = 0, unique_checks = 0, time_zone = '+05:00', sql_select_limit = 1, "+
 		"div_precision_increment = 0, max_statement_time = 0.5, auto_increment_increment = 7, character_set_results = latin1; INSERT INTO items (id, name) VALUES (10, now(6)); END",
-		"CREATE FUNCTION %.take_role() RETURNS INT BEGIN SET ROLE %_chainify; RETURN 1; END",
+		"CREATE FUNCTION %.take_role() RETURNS INT SQL SECURITY INVOKER BEGIN SET ROLE %_chainify; RETURN 1; END",
 		"CREATE PROCEDURE %.roles() SQL SECURITY INVOKER BEGIN DECLARE n INT; SET n = take_role(); INSERT INTO %_ledger.false_block VALUES (1); END",
 		"CREATE PROCEDURE %.rights() SQL SECURITY INVOKER INSERT INTO secret VALUES (1)",
 		"CREATE PROCEDURE %.ends() SQL SECURITY INVOKER BEGIN INSERT INTO items (id) VALUES (11); COMMIT; END",
 		"CREATE PROCEDURE %.makes() SQL SECURITY INVOKER BEGIN INSERT INTO items (id) VALUES (12); CREATE TABLE made (id INT); END",
-		"CREATE FUNCTION %.unlock_all() RETURNS INT RETURN RELEASE_ALL_LOCKS()",
+		"CREATE FUNCTION %.unlock_all() RETURNS INT SQL SECURITY INVOKER RETURN RELEASE_ALL_LOCKS()",
 		"CREATE PROCEDURE %.locks() SQL SECURITY INVOKER BEGIN DECLARE n INT; SET n = unlock_all(); INSERT INTO items (id) VALUES (13); END",
 		"CREATE PROCEDURE %.late() SQL SECURITY INVOKER BEGIN SELECT 1; INSERT INTO items (id) VALUES (14); SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'late'; END",
 		"CREATE PROCEDURE %.odd() SQL SECURITY INVOKER INSERT INTO items (id) VALUES ((SELECT id FROM items))",

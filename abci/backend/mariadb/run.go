@@ -245,7 +245,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if _, err := r.conn.ExecContext(r.ctx, "SAVEPOINT "+savepoint); err != nil {
 		return err
 	}
-	before, seq, tables, procedures := len(r.changes), r.seq, r.tables, r.procedures
+	before, seq, tables := len(r.changes), r.seq, r.tables
 	if p.Kind == wire.Kind_KIND_DEPLOY { // it changes them, and may fail halfway
 		r.tables = maps.Clone(tables)
 	}
@@ -275,7 +275,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 		return err
 	}
 	r.forget(before)
-	r.seq, r.tables, r.procedures = seq, tables, procedures
+	r.seq, r.tables = seq, tables // a call sets seq back
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
