@@ -42,8 +42,8 @@ func makeTake(ctx context.Context, o *harness.Organisation) error {
 }
 
 // Two organisations with a PostgreSQL and two with a MariaDB call a procedure, which each has in
-// words of its own. One without it is excluded at the block that attaches it. It goes on once it has
-// the procedure, and an operator has it rejoin.
+// words of its own. One without it is excluded at the block that attaches it. It goes on once it
+// has the procedure, and an operator has it rejoin.
 func TestEnginesCallProcedures(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)

