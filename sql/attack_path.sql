@@ -89,6 +89,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('reader', $$SELECT count(*) FROM chainify.mirrored_tables m, chainify.mirror_rows(m.table_id, 2)$$), ('reader', $$SELECT count(*) FROM chainify.mirrored_tables m, chainify.mirror_changes(m.table_id, 0, 9)$$),
     ('reader', $$SELECT count(*) > 0 FROM (SELECT max(number) AS number FROM chainify.ledger) l, chainify.state_parts_at(l.number)$$),
     ('reader', $$SELECT chainify.row_hash(h) FROM chainify_history.t h$$), ('reader', $$SELECT chainify.explain_block(2)$$), ('reader', $$SELECT chainify.read_block()$$),
+    ('reader', $$SELECT chainify.procedure_digest('chainify.read_block()')$$),
     ('reader', $$SELECT chainify.receipt('\x00'::bytea)$$), ('reader', $$SELECT chainify.receipt('public.t'::regclass, 1)$$), ('reader', $$SELECT * FROM chainify_history.t_ledger$$), ('reader', $$SELECT * FROM chainify_history.t_as_of$$),
     ('stranger', $$SELECT epoch, mark, standby, last_block FROM chainify_node.server()$$), ('stranger', $$SELECT chainify_node.take_server('testchain', 'acme', 1, decode(repeat('a1', 16), 'hex'))$$), ('stranger', $$SELECT chainify_node.supersede(1)$$),
     ('stranger', $$SELECT * FROM chainify_node.position()$$), ('stranger', $$SELECT chainify_node.init('testchain', 'acme')$$), ('stranger', $$SELECT chainify_node.set_registry('{"organisations": []}')$$),

@@ -110,3 +110,87 @@ SELECT * FROM test.other('ALTER TABLE kinds ALTER ok DROP DEFAULT', 'ALTER TABLE
 SELECT * FROM test.other('ALTER TABLE kinds ADD CHECK (i < 100)', 'ALTER TABLE kinds DROP CONSTRAINT kinds_i_check');
 SELECT * FROM test.other($$UPDATE chainify_ledger.ledger_table SET shared_text = shared_text || 'x' WHERE name = 'public.kinds'$$,
     $$UPDATE chainify_ledger.ledger_table SET shared_text = left(shared_text, -1) WHERE name = 'public.kinds'$$);
+
+-- Procedures, each engine's in words of its own.
+CREATE PROCEDURE pay(giver integer, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN
+    IF amount < 0 THEN
+        RAISE EXCEPTION 'amount below zero';
+    END IF;
+    UPDATE kinds SET n = n - amount WHERE id = giver;
+END
+$$;
+CREATE FUNCTION test.digest(name text DEFAULT 'pay(integer, numeric)') RETURNS text LANGUAGE sql AS $$ SELECT chainify.procedure_digest(('public.' || name)::regprocedure) $$;
+CREATE FUNCTION test.attach(digest text DEFAULT test.digest(), procedure text DEFAULT 'pay (integer, numeric)') RETURNS bytea LANGUAGE sql AS $$
+    SELECT test.tx(format('ATTACH PROCEDURE public.%s ENCODING 2 MARIADB %s POSTGRESQL %s', procedure, repeat('0a', 32), digest), 'admin', 3)
+$$;
+SELECT test.digest() = encode(sha256(convert_to(pg_get_functiondef('pay(integer, numeric)'::regprocedure), 'UTF8')), 'hex') AS as_specified;
+-- What cannot be attached, each reason.
+CREATE FUNCTION test.refused_procedure(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    command text;
+BEGIN
+    FOREACH command IN ARRAY commands LOOP
+        BEGIN
+            EXECUTE command;
+            RETURN QUERY SELECT sqlstate || ' ' || message FROM test.judged('{}', test.attach(repeat('0b', 32), 'other (integer)')) WHERE NOT ok;
+            RAISE EXCEPTION USING ERRCODE = 'TEST0';
+        EXCEPTION WHEN SQLSTATE 'TEST0' THEN NULL;
+        END;
+    END LOOP;
+END
+$$;
+SELECT * FROM test.refused_procedure('SELECT 1', $$CREATE FUNCTION other(n integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n integer) LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n integer, OUT m integer) LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(INOUT n integer) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(VARIADIC n integer[]) LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n integer DEFAULT 1) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n integer) LANGUAGE sql SET search_path = public AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n integer) LANGUAGE sql BEGIN ATOMIC SELECT 1; END$$, $$CREATE PROCEDURE other(n bigint) LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n kinds) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n json) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other() LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n integer) LANGUAGE sql AS 'SELECT 1'; CREATE PROCEDURE other(n text) LANGUAGE sql AS 'SELECT 1'$$,
+    $$CREATE PROCEDURE other(n integer) LANGUAGE internal AS 'now'$$, $$CREATE PROCEDURE other(n integer) LANGUAGE sql AS 'SELECT 1'$$);
+SELECT * FROM test.judged('{}', test.attach(), test.attach(), test.tx('ATTACH PROCEDURE public.pay (integer)', 'admin', 3), test.tx('DETACH PROCEDURE public.buy', 'admin', 3));
+SELECT name, signature, mariadb, postgresql = test.digest() AS same FROM chainify.procedures;
+SELECT standing, procedures, signatures FROM chainify_node.shared_tables();
+SELECT name FROM chainify.state_parts WHERE name NOT LIKE '%.%';
+SELECT test.all_well();
+SELECT * FROM test.judged('{}', test.tx('CALL pay(2, 0.5)'), test.tx('CALL public.pay($1, $2)', params => ARRAY['smallint', '2', '', '0.25']), test.tx('CALL pay(2, -1)'));
+SELECT id, n FROM kinds WHERE id = 2;
+REVOKE EXECUTE ON PROCEDURE pay FROM PUBLIC;
+SELECT * FROM test.judged('{}', test.tx('CALL pay(2, 0.5)'));
+GRANT EXECUTE ON PROCEDURE pay TO alice;
+SELECT test.all_well();
+-- It is guarded, and one that changed all the same is found: in the state root of the next block, and by verification.
+CREATE OR REPLACE PROCEDURE pay(giver integer, amount numeric) LANGUAGE sql AS 'SELECT 1';
+DROP PROCEDURE pay;
+CREATE FUNCTION test.next_hash(change text DEFAULT 'SELECT 1') RETURNS bytea LANGUAGE plpgsql AS $$
+DECLARE
+    hash bytea;
+BEGIN
+    SET LOCAL chainify.guard = off;
+    EXECUTE change;
+    SELECT r.hash INTO hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash,
+        test.buffer(ARRAY[test.tx('DELETE FROM remark', nonce => 7)]), refused => '{}', refused_sqlstates => '{}', refused_messages => '{}') r;
+    RETURN hash;
+END
+$$;
+BEGIN;
+SELECT test.next_hash() AS agreed \gset
+ROLLBACK;
+BEGIN;
+SELECT test.next_hash() = :'agreed' AS same;
+ROLLBACK;
+BEGIN;
+SELECT test.next_hash($$CREATE OR REPLACE PROCEDURE pay(giver integer, amount numeric) LANGUAGE sql AS 'SELECT 1'$$) = :'agreed' AS same;
+ROLLBACK;
+BEGIN;
+SELECT test.next_hash('DROP PROCEDURE pay') = :'agreed' AS same;
+ROLLBACK;
+BEGIN;
+SELECT test.found($$CREATE OR REPLACE PROCEDURE pay(giver integer, amount numeric) LANGUAGE sql AS 'SELECT 1'$$, 'SELECT 1');
+ROLLBACK;
+SELECT test.found('CREATE PROCEDURE pay(giver text, amount numeric) LANGUAGE sql AS $x$SELECT 1$x$', 'DROP PROCEDURE pay(text, numeric)');
+-- A name has one wording for good.
+SELECT * FROM test.judged('{}', test.tx('DETACH PROCEDURE public.pay', 'admin', 3), test.attach(repeat('0b', 32)), test.attach());
+SELECT * FROM test.judged('{}', test.tx('DETACH PROCEDURE public.pay', 'admin', 3));
+SELECT name FROM chainify.state_parts WHERE name NOT LIKE '%.%';
+SELECT test.all_well();

@@ -304,6 +304,17 @@ func TestVectorsOfStates(t *testing.T) {
 			Objects          []Object
 			DefinitionsState wire.Hash `json:"definitions_state"`
 		}
+		Procedures []struct {
+			Name       string
+			Procedures []struct {
+				Name, Signature string
+				Digests         []struct {
+					Engine string
+					Digest wire.Hash
+				}
+			}
+			ProceduresState wire.Hash `json:"procedures_state"`
+		}
 		StateRoots []struct {
 			Name   string
 			Tables []struct {
@@ -334,6 +345,23 @@ func TestVectorsOfStates(t *testing.T) {
 	}
 	for _, c := range v.Definitions {
 		if got := DefinitionsState(c.Objects); got != c.DefinitionsState {
+			t.Errorf("%s: %x", c.Name, got)
+		}
+	}
+	for _, c := range v.Procedures {
+		var all []*Procedure
+		for _, read := range c.Procedures {
+			types, err := ParseSignature(read.Signature)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &Procedure{Name: read.Name, Types: types}
+			for _, d := range read.Digests {
+				p.Digests = append(p.Digests, Digest{d.Engine, d.Digest})
+			}
+			all = append(all, p)
+		}
+		if got := ProceduresState(all); got != c.ProceduresState {
 			t.Errorf("%s: %x", c.Name, got)
 		}
 	}

@@ -194,17 +194,25 @@ func (b *Binder) literal(bound Bound, text string) (Bound, error) {
 }
 
 func (b *Binder) untyped(o Operand) bool {
+	p := b.parameterOf(o)
+	return p != nil && p.Type == ""
+}
+
+// parameterOf is the parameter that an operand names; nil: there is none.
+func (b *Binder) parameterOf(o Operand) *wire.Parameter {
 	n, err := strconv.Atoi(o.Text)
-	return err == nil && n >= 1 && n <= len(b.parameters) && b.parameters[n-1].Type == ""
+	if err != nil || n < 1 || n > len(b.parameters) {
+		return nil
+	}
+	return b.parameters[n-1]
 }
 
 func (b *Binder) parameter(o Operand, logical string, tag canonical.Tag) (Bound, error) {
 	bound := Bound{Type: logical}
-	n, err := strconv.Atoi(o.Text)
-	if err != nil || n < 1 || n > len(b.parameters) {
+	p := b.parameterOf(o)
+	if p == nil {
 		return bound, &Refusal{"42P02", "there is no parameter $" + o.Text}
 	}
-	p := b.parameters[n-1]
 	if declared, known := parameterTags[p.Type]; p.Type != "" && (!known || declared != tag) {
 		return bound, refuse("parameter of type %s beside %s", p.Type, logical)
 	}

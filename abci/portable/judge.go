@@ -20,18 +20,22 @@ var (
 	deployName = regexp.MustCompile(`^public\.[a-z_][a-z0-9_]{0,62}$`)
 )
 
-// Deploy is a DEPLOY transaction that all engines execute: the tables that it puts on the ledger,
-// or takes off.
+// Deploy is a DEPLOY transaction that all engines execute: what it puts on the ledger, or takes
+// off.
 type Deploy struct {
-	Attach bool
-	Tables []string // public.name
+	Attach    bool
+	Tables    []string             // public.name
+	Procedure *canonical.Procedure // nil: tables; its name alone where it goes
 }
 
 // ParseDeploy reads the text of a DEPLOY transaction. The error is a *Refusal.
 func ParseDeploy(text string) (*Deploy, error) {
+	if d, err := parseProcedure(text); d != nil || err != nil {
+		return d, err
+	}
 	m := deployText.FindStringSubmatch(text)
 	if m == nil || (m[1] == "ATTACH") != (m[3] != "") {
-		return nil, refuse("DEPLOY transaction other than ATTACH TABLE … ENCODING 2 and DETACH TABLE")
+		return nil, refuse("DEPLOY transaction other than ATTACH … ENCODING 2 and DETACH of tables and procedures")
 	}
 	d := &Deploy{Attach: m[1] == "ATTACH", Tables: strings.Split(m[2], ", ")}
 	for _, name := range d.Tables {
@@ -45,27 +49,35 @@ func ParseDeploy(text string) (*Deploy, error) {
 	return d, nil
 }
 
-// Judge tells whether all engines execute a transaction alike: one verdict for every organisation.
-// tables are those on the ledger before the transaction's block, by name. The error is a *Refusal,
-// which is the outcome of the transaction. Cost: linear in the transaction.
-func Judge(p *wire.Proposal, tables map[string]*canonical.Table) error {
-	return judge(p, tables, Texts{})
+// Ledger is what is on the ledger at the end of a block, by name.
+type Ledger struct {
+	Tables     map[string]*canonical.Table
+	Procedures map[string]*canonical.Procedure
 }
 
-func judge(p *wire.Proposal, tables map[string]*canonical.Table, texts Texts) error {
+// Judge tells whether all engines execute a transaction alike: one verdict for every organisation.
+// The ledger is that before the transaction's block. The error is a *Refusal, which is the outcome
+// of the transaction. Cost: linear in the transaction.
+func (l Ledger) Judge(p *wire.Proposal) error { return l.judge(p, Texts{}) }
+
+func (l Ledger) judge(p *wire.Proposal, texts Texts) error {
 	switch p.Kind {
 	case wire.Kind_KIND_SQL:
 		s, err := texts.Parse(p.Sql)
 		if err != nil {
 			return err
 		}
-		t := tables[s.Table]
+		if s.Op == 'C' {
+			_, err := l.Arguments(s, p.Parameters)
+			return err
+		}
+		t := l.Tables[s.Table]
 		if t == nil {
 			return notOnLedger(s.Table)
 		}
 		return check(s, t, p.Parameters)
 	case wire.Kind_KIND_EFFECTS:
-		return judgeEffects(p.Effects, tables)
+		return judgeEffects(p.Effects, l.Tables)
 	case wire.Kind_KIND_DEPLOY:
 		_, err := ParseDeploy(p.Sql)
 		return err
@@ -216,12 +228,12 @@ const RefusedState = "CH011"
 // table, and becomes shared where the block attaches one so.
 //
 // texts keeps what was read.
-func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*canonical.Table, texts Texts) []*Refusal {
+func (l Ledger) Judged(proposals []*wire.Proposal, shared, open bool, texts Texts) []*Refusal {
 	for _, p := range proposals {
 		if p.Kind != wire.Kind_KIND_DEPLOY {
 			continue
 		}
-		if d, err := ParseDeploy(p.Sql); err == nil && d.Attach {
+		if d, err := ParseDeploy(p.Sql); err == nil && d.Attach && d.Procedure == nil {
 			shared = shared || open
 		}
 	}
@@ -230,7 +242,7 @@ func Judged(proposals []*wire.Proposal, shared, open bool, tables map[string]*ca
 	}
 	refusals := make([]*Refusal, len(proposals))
 	for i, p := range proposals {
-		if err := judge(p, tables, texts); err != nil {
+		if err := l.judge(p, texts); err != nil {
 			refusals[i] = &Refusal{RefusedState, err.Error()}
 		}
 	}

@@ -1,9 +1,12 @@
 package portable
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/canonical"
@@ -46,19 +49,19 @@ func TestWriteSetsWithValuesOfOneEngineAreRefused(t *testing.T) {
 		{"a day before year 1", "22008", canonical.Column{Ordinal: 6, Value: canonical.Value{Tag: canonical.Date, Number: -1_000_000}}},
 		{"no column", "22023", canonical.Column{Ordinal: 10, Value: canonical.Value{Tag: canonical.Integer}}},
 	} {
-		err := Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id, c.column}), tables)
+		err := (Ledger{Tables: tables}).Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id, c.column}))
 		if got := stateOf(err); got != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	reads := effectsOf(t, wire.WriteSet{Isolation: wire.Serializable, Reads: []wire.Read{{}}}, []canonical.Column{id})
-	if err := Judge(reads, tables); err != nil {
+	if err := (Ledger{Tables: tables}).Judge(reads); err != nil {
 		t.Errorf("reads: %v", err)
 	}
-	if got := stateOf(Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id}), nil)); got != "42P01" {
+	if got := stateOf((Ledger{Tables: nil}).Judge(effectsOf(t, wire.WriteSet{}, []canonical.Column{id}))); got != "42P01" {
 		t.Errorf("unknown table: %q", got)
 	}
-	if got := stateOf(Judge(&wire.Proposal{Kind: wire.Kind_KIND_PLAN}, tables)); got != "0A000" {
+	if got := stateOf((Ledger{Tables: tables}).Judge(&wire.Proposal{Kind: wire.Kind_KIND_PLAN})); got != "0A000" {
 		t.Errorf("plan: %q", got)
 	}
 }
@@ -85,6 +88,34 @@ func TestOneSpellingAttachesTables(t *testing.T) {
 	}
 }
 
+// The extension reads the same texts (crates/sqltext).
+func TestOneSpellingAttachesProcedures(t *testing.T) {
+	raw, err := os.ReadFile("../../spec/vectors/procedures.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		text := strings.NewReplacer("HASH", strings.Repeat("0a", 32), `\n`, "\n").Replace(line[2:])
+		if d, err := ParseDeploy(text); (err == nil) != (line[0] == '+') || err == nil && (d.Procedure == nil || d.Tables != nil) {
+			t.Errorf("%q: %+v, %v", text, d, err)
+		}
+		count++
+	}
+	if count < 20 {
+		t.Errorf("%d texts", count)
+	}
+	d, err := ParseDeploy("ATTACH PROCEDURE public.pay (bigint, numeric) ENCODING 2 POSTGRESQL " + strings.Repeat("0a", 32))
+	if err != nil || !d.Attach || d.Procedure.Name != "public.pay" || d.Procedure.Signature() != "(bigint, numeric)" || d.Procedure.Digest("mariadb") != nil ||
+		*d.Procedure.Digest("postgresql") != wire.Hash(bytes.Repeat([]byte{10}, 32)) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 // A block is judged where the ledger is one of several engines, or becomes one.
 func TestBlocksThatAreJudged(t *testing.T) {
 	of := func(kind wire.Kind, sql string) *wire.Proposal { return &wire.Proposal{Kind: kind, Sql: sql} }
@@ -100,8 +131,9 @@ func TestBlocksThatAreJudged(t *testing.T) {
 		{"open ledger", plain, false, true, false},
 		{"becomes shared", attaching, false, true, true},
 		{"shared", plain, true, false, true},
+		{"a procedure alone", append(plain, of(wire.Kind_KIND_DEPLOY, "DETACH PROCEDURE public.pay")), false, true, false},
 	} {
-		refusals := Judged(c.proposals, c.shared, c.open, nil, Texts{})
+		refusals := Ledger{}.Judged(c.proposals, c.shared, c.open, Texts{})
 		if (refusals != nil) != c.want || c.want && refusals[0] == nil || len(refusals) == 2 && refusals[1] != nil {
 			t.Errorf("%s: %v", c.name, refusals)
 		}

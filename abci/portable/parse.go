@@ -13,6 +13,8 @@ import (
 const (
 	rowsMax  = 10_000
 	partsMax = 1_600 // columns, assignments, tests
+
+	argumentsMax = 64 // of a procedure
 )
 
 // Refusal is the error for a statement that is not of the subset: SQLSTATE and the construct.
@@ -64,10 +66,10 @@ type Test struct {
 
 // Statement is a statement of the subset.
 type Statement struct {
-	Op      byte // 'I', 'U' or 'D'
-	Table   string
+	Op      byte        // 'I', 'U', 'D', or 'C' for CALL
+	Table   string      // or procedure
 	Columns []string    // of an insert
-	Rows    [][]Operand // of an insert
+	Rows    [][]Operand // of an insert; the arguments of a CALL are one row
 	Set     []Assignment
 	Where   []Test // all of them
 }
@@ -209,6 +211,11 @@ func (p *parser) statement() *Statement {
 		s.Op = 'D'
 		p.want("from")
 		s.Table = p.table()
+	case p.skip("call"):
+		s.Op = 'C'
+		s.Table = p.table()
+		s.Rows = [][]Operand{p.arguments()}
+		return s
 	default:
 		p.fail("statement %q", p.peek().text)
 		return s
@@ -230,6 +237,23 @@ func (p *parser) table() string {
 		return name + "." + p.name()
 	}
 	return "public." + name
+}
+
+// arguments are operands in parentheses, or none in them.
+func (p *parser) arguments() []Operand {
+	var arguments []Operand
+	p.want("(")
+	if p.skip(")") {
+		return nil
+	}
+	for more := true; more && p.err == nil; more = p.skip(",") {
+		arguments = append(arguments, p.operand())
+	}
+	p.want(")")
+	if len(arguments) > argumentsMax {
+		p.fail("%d arguments, at most %d", len(arguments), argumentsMax)
+	}
+	return arguments
 }
 
 func (p *parser) insert(s *Statement) {

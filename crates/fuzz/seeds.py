@@ -68,6 +68,7 @@ SEEDS = {
         b"\2" + lp(b"public.t") + b"\6" * 32 + struct.pack(">Q", 4) + bytes(2048),
         b"\3" + b"\7" * 32,
         b"\4" + struct.pack(">QIH", 7, 1, 2) + b"\5" * 64 + b"body",
+        b"\5" + b"\7" * 32,
     ],
     "command": [
         b'ATTACH TABLE public.t, "odd ""one"."Ta,b.le"',
@@ -78,6 +79,8 @@ SEEDS = {
         b"SET DEPLOYS agreed",
         b"SET ORGANISATIONS OF ROLE \"Odd\" TO acme, \"b-2\"",
         b"DROP ORGANISATIONS OF ROLE clerk",
+        b"ATTACH PROCEDURE public.pay (bigint, numeric) ENCODING 2 MARIADB " + b"0a" * 32 + b" POSTGRESQL " + b"f9" * 32,
+        b"DETACH PROCEDURE public.pay",
     ],
     "decimal": values("numeric") + [b"+1.25E1", b"-.5e-3", b"Infinity"],
     "digest": receipts(),

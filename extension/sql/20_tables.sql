@@ -145,6 +145,26 @@ CREATE TABLE chainify_ledger.definitions (
     hash     bytea NOT NULL
 );
 
+-- Procedures on a ledger of several engines (spec/engines.md), one row per attachment.
+CREATE TABLE chainify_ledger.procedure (
+    id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name        text NOT NULL,               -- public.name
+    signature   text NOT NULL,               -- logical types, in parentheses
+    mariadb     bytea,                       -- SHA-256 of the engine's words, where the transaction has one
+    postgresql  bytea,
+    attached_at bigint NOT NULL,
+    attached_tx integer NOT NULL,
+    detached_at bigint,
+    detached_tx integer
+);
+CREATE UNIQUE INDEX procedure_attached_name ON chainify_ledger.procedure (name) WHERE detached_at IS NULL;
+
+-- The hash of those on the ledger: one row from the first attachment on.
+CREATE TABLE chainify_ledger.procedures (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    hash     bytea NOT NULL
+);
+
 -- Roles that DEPLOY transactions named. Rights of other roles are an organisation's own matter.
 CREATE TABLE chainify_ledger.governed_role (
     name text PRIMARY KEY

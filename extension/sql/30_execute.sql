@@ -159,14 +159,16 @@ CREATE FUNCTION chainify_node.execute_block(
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 -- By these the node judges the transactions of the next block (spec/engines.md): how the ledger stands to other engines ('shared', 'open',
--- 'own'), and its tables with their schema texts 2.
-CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[])
+-- 'own'), its tables with their schema texts 2, and its procedures with their signatures.
+CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[], OUT procedures text[], OUT signatures text[])
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE shared_text IS NOT NULL) THEN 'shared'
                 WHEN EXISTS (SELECT FROM chainify_ledger.ledger_table WHERE detached_at IS NULL)
                      OR EXISTS (SELECT FROM chainify_ledger.definitions) THEN 'own'
                 ELSE 'open' END,
-           coalesce(array_agg(t.name ORDER BY t.id), '{}'), coalesce(array_agg(t.shared_text ORDER BY t.id), '{}')
+           coalesce(array_agg(t.name ORDER BY t.id), '{}'), coalesce(array_agg(t.shared_text ORDER BY t.id), '{}'),
+           ARRAY(SELECT p.name FROM chainify_ledger.procedure p WHERE p.detached_at IS NULL ORDER BY p.id),
+           ARRAY(SELECT p.signature FROM chainify_ledger.procedure p WHERE p.detached_at IS NULL ORDER BY p.id)
     FROM chainify_ledger.ledger_table t WHERE t.detached_at IS NULL AND t.shared_text IS NOT NULL
 $$;
 

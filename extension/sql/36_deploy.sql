@@ -121,6 +121,10 @@ CREATE FUNCTION chainify_ledger.definition_defects() RETURNS TABLE (object text,
     UNION ALL
     SELECT 'definitions', NULL, encode(chainify_ledger.hash_of_definitions(), 'hex')
     WHERE NOT EXISTS (SELECT FROM chainify_ledger.definitions) AND EXISTS (SELECT FROM chainify_ledger.definition)
+    UNION ALL
+    SELECT 'procedure ' || p.name || p.signature, encode(p.postgresql, 'hex'), encode(n.digest, 'hex')
+    FROM chainify_ledger.procedure p, LATERAL chainify_ledger.procedure_digest(p.name) n (digest)
+    WHERE p.detached_at IS NULL AND n.digest IS DISTINCT FROM p.postgresql
     ORDER BY 1
 $$;
 

@@ -133,6 +133,7 @@ BEGIN
     END LOOP;
     TRUNCATE chainify_ledger.block, chainify_ledger.transaction, chainify_ledger.certificate, chainify_ledger.ledger_table,
         chainify_ledger.ledger_column, chainify_ledger.schema_part, chainify_ledger.table_state, chainify_ledger.checkpoint, chainify_ledger.definition, chainify_ledger.definitions,
+        chainify_ledger.procedure, chainify_ledger.procedures,
         chainify_ledger.governed_role, chainify_ledger.part, chainify_ledger.scrubbed, chainify_ledger.audited, chainify_ledger.false_block, chainify_ledger.archived,
         chainify_ledger.sequence_here, chainify_ledger.deployed;
     PERFORM setval(c.oid::regclass, i.last_value, i.called)

@@ -4,12 +4,14 @@
 -- The parts of the state root after the last block.
 CREATE VIEW chainify.state_parts AS
     SELECT t.name, t.state FROM chainify.tables t
-    UNION ALL SELECT 'definitions', d.hash FROM chainify_ledger.definitions d;
--- The same after an earlier block. Those of definitions are of now: a DEPLOY transaction since then makes the state root another one.
+    UNION ALL SELECT 'definitions', d.hash FROM chainify_ledger.definitions d
+    UNION ALL SELECT 'procedures', p.hash FROM chainify_ledger.procedures p;
+-- The same after an earlier block. Those of definitions and procedures are of now: a DEPLOY transaction since then makes the state root another one.
 CREATE FUNCTION chainify.state_parts_at(block bigint) RETURNS TABLE (name text, state bytea)
     LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT s.tbl, s.state FROM chainify_ledger.block b, chainify_node.state_tables(b.number, b.hash) s WHERE b.number = state_parts_at.block
     UNION ALL SELECT 'definitions', d.hash FROM chainify_ledger.definitions d
+    UNION ALL SELECT 'procedures', p.hash FROM chainify_ledger.procedures p
 $$;
 REVOKE ALL ON FUNCTION chainify.state_parts_at FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.state_parts_at TO chainify_reader;

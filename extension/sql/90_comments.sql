@@ -57,6 +57,7 @@ COMMENT ON FUNCTION chainify.query_at_json(bigint, text) IS 'Returns each row of
 COMMENT ON FUNCTION chainify.query_at_json(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
 COMMENT ON FUNCTION chainify.mirror_rows IS 'Returns the rows of a mirrored table at the end of a block, as the analytics worker reads them.';
 COMMENT ON FUNCTION chainify.mirror_changes IS 'Returns the changes of a mirrored table after a block up to another, as the analytics worker reads them.';
+COMMENT ON FUNCTION chainify.procedure_digest IS 'Returns the digest of the words of a procedure in schema public, for the text that puts it on a ledger of several engines.';
 COMMENT ON FUNCTION chainify.state_parts_at IS 'Returns the states that the state root of an earlier block is over.';
 COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused. Values of parameters are texts, or binary forms where parameters_binary says so. Without them a query with parameters is only described.';
 COMMENT ON FUNCTION chainify.pin_snapshot IS 'Has the analytics worker keep the rows at a block, by default the last one, until chainify.unpin_snapshot. Returns the block. For chainify_admin.';
@@ -78,6 +79,7 @@ COMMENT ON VIEW chainify.snapshot_pins IS 'Snapshots to keep, as the analytics w
 COMMENT ON VIEW chainify.analytics_functions IS 'Functions, operators and aggregates that a query for the analytics worker may call.';
 COMMENT ON VIEW chainify.votes IS 'Votes that certified each block.';
 COMMENT ON VIEW chainify.definitions IS 'Definitions under the ledger: views, functions, types, rights and others.';
+COMMENT ON VIEW chainify.procedures IS 'Procedures on a ledger of several engines, with the digests of their words in each engine.';
 COMMENT ON VIEW chainify.sequences IS 'Positions of the sequences on the ledger.';
 COMMENT ON VIEW chainify.settings IS 'Settings that deploys made for all organisations.';
 COMMENT ON VIEW chainify.role_organisations IS 'Organisations whose clients may act as a role. Roles without a row are for clients of every organisation.';

@@ -252,6 +252,11 @@ def lanes():
         objects = sorted([o[part].encode() for part in ("kind", "identity", "definition")] for o in case["objects"])
         state = sha256(b"chainify/definitions/1", struct.pack(">I", len(objects)), *[lp(part) for o in objects for part in o])
         expect("definitions", state.hex(), case["definitions_state"])
+    for case in vectors["procedures"]:
+        listed = sorted(case["procedures"], key=lambda p: p["name"].encode())
+        parts = [lp(p["name"].encode()) + lp(p["signature"].encode()) + struct.pack(">I", len(p["digests"]))
+                 + b"".join(lp(d["engine"].encode()) + bytes.fromhex(d["digest"]) for d in p["digests"]) for p in listed]
+        expect("procedures", sha256(b"chainify/procedures/1", struct.pack(">I", len(listed)), *parts).hex(), case["procedures_state"])
     for case in vectors["state_roots"]:
         states = sorted((t["table"].encode(), bytes.fromhex(t["table_state"])) for t in case["tables"])
         expect("state root", sha256(b"chainify/state-root/1", *[s for _, s in states]).hex(), case["state_root"])

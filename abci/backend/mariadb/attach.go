@@ -22,6 +22,9 @@ func (r *run) deploy(p *wire.Proposal) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if d.Procedure != nil {
+		return 1, r.deployProcedure(d.Procedure, d.Attach)
+	}
 	one, check := r.detach, r.checkLeft
 	if d.Attach {
 		one, check = r.attach, r.checkPartners

@@ -75,7 +75,7 @@ func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &run{conn: b.conn, name: b.name, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, texts: portable.Texts{}, raw: raw}, nil
+	return &run{conn: b.conn, words: b.pool, name: b.name, session: b.session, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, texts: portable.Texts{}, raw: raw}, nil
 }
 
 // all executes the block up to its COMMIT.

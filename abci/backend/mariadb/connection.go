@@ -68,6 +68,9 @@ func (b *Backend) settle(ctx context.Context) error {
 		return fmt.Errorf("prepare to capture changes: %w", err)
 	}
 	b.known = map[string]*described{}
+	if b.session, err = readSession(ctx, b.conn, b.name); err != nil {
+		return err
+	}
 	return b.settleTriggers(ctx, nil)
 }
 

@@ -162,7 +162,16 @@ func planDesk(name names, clients []string) (do, undo []string) {
 		do = append(do, "CREATE OR REPLACE PROCEDURE %D."+called+clientProcedures[called])
 		undo = append(undo, "DROP PROCEDURE %D."+called)
 	}
+	do = append(do, "CREATE OR REPLACE DEFINER = "+name.role()+" FUNCTION %L."+digestFunction+"(asked VARCHAR(64)) RETURNS CHAR(64) READS SQL DATA SQL SECURITY DEFINER "+
+		"RETURN (SELECT "+wordingOfProcedure+" FROM mysql.proc WHERE db = '"+name.database+"' AND type = 'PROCEDURE' AND name = asked)")
+	for _, reader := range []string{quoted(name.admin()), name.reader()} {
+		do = append(do, "GRANT EXECUTE ON FUNCTION %L."+digestFunction+" TO "+reader)
+	}
 	for _, client := range clients {
+		// With the rights of this role alone: the node's user has others, which a body could take.
+		do = append(do, "CREATE OR REPLACE DEFINER = "+quoted(client)+" PROCEDURE %L."+quoted("call_"+client)+
+			"(statement LONGTEXT) MODIFIES SQL DATA SQL SECURITY DEFINER EXECUTE IMMEDIATE statement",
+			"GRANT EXECUTE ON PROCEDURE %L."+quoted("call_"+client)+" TO "+quoted(client)) // who is its definer
 		own := "%L." + quoted("submit_"+client)
 		do = append(do, "CREATE OR REPLACE DEFINER = "+name.role()+" PROCEDURE "+own+
 			"(kind VARCHAR(8), statement LONGTEXT, parameters LONGTEXT) MODIFIES SQL DATA SQL SECURITY DEFINER CALL %L.submit('"+client+"', kind, statement, parameters)")

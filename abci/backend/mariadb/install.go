@@ -47,6 +47,9 @@ var ledgerTables = []string{
 	// base_after: history of later blocks goes on from the rows in base.
 	`ledger_table (id INT PRIMARY KEY, name VARCHAR(127) NOT NULL, schema_text LONGTEXT NOT NULL, wording BINARY(32) NOT NULL,
 		attached_at BIGINT NOT NULL, detached_at BIGINT, base_after BIGINT NOT NULL, row_count BIGINT NOT NULL, lanes BLOB NOT NULL)`,
+	// Digests are NULL where the transaction has none of that engine.
+	`ledger_procedure (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(127) NOT NULL, signature TEXT NOT NULL, mariadb BINARY(32), postgresql BINARY(32),
+		attached_at BIGINT NOT NULL, detached_at BIGINT, KEY (name))`,
 	`base (table_id INT, key_hash BINARY(32), row_bytes LONGBLOB NOT NULL, PRIMARY KEY (table_id, key_hash))`,
 	`history (table_id INT, block BIGINT, place INT, key_hash BINARY(32) NOT NULL, key_bytes LONGBLOB NOT NULL, tx INT NOT NULL, serial INT NOT NULL,
 		op CHAR(1) CHARACTER SET ascii NOT NULL, row_hash BINARY(32) NOT NULL, row_bytes LONGBLOB NOT NULL,
@@ -55,7 +58,7 @@ var ledgerTables = []string{
 
 // readTablesOf are the ledger's that a reader sees: all but the desk's, which hold what clients ask
 // and are answered.
-var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "scrub", "deviation", "deviation_row", "ledger_table", "base", "history"}
+var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "scrub", "deviation", "deviation_row", "ledger_table", "ledger_procedure", "base", "history"}
 
 // pattern names one database where GRANT reads % and _ as wildcards.
 func pattern(name string) string { return strings.ReplaceAll(quoted(name), "_", `\_`) }
@@ -90,6 +93,7 @@ func PlanInstallation(dsn, node string, clients ...string) (Installation, error)
 			"CREATE ROLE IF NOT EXISTS " + name.reader(),
 			"GRANT ALL ON " + pattern(name.ledger()) + ".* TO " + name.role(),
 			"GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON " + pattern(name.database) + ".* TO " + name.role(),
+			"GRANT SELECT ON mysql.proc TO " + name.role(), // words of procedures
 			"GRANT " + name.role() + " TO " + node,
 			"GRANT " + name.reader() + " TO " + node,
 		},

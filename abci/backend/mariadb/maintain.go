@@ -105,11 +105,11 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// scrubbed is what was found in a table.
+// scrubbed is what was found in a table, or of a procedure.
 type scrubbed struct{ Table, What string }
 
-// Scrub compares the tables with their running states, and their definitions with those attached.
-// A difference shows in the position until a repair. Cost: a read of all tables.
+// Scrub compares the tables with their running states, and definitions and procedures with those
+// attached. A difference shows in the position until a repair. Cost: a read of all tables.
 func (b *Backend) Scrub(ctx context.Context) error {
 	_, err := b.scrub(ctx, 0)
 	return err
@@ -121,6 +121,16 @@ func (b *Backend) scrub(ctx context.Context, perSecond int) ([]scrubbed, error) 
 		return nil, fmt.Errorf("scrub: %w", err)
 	}
 	var found []scrubbed
+	procedures, err := readProcedures(ctx, b.pool, b.pool, b.name, maxBlock)
+	if err != nil {
+		return nil, fmt.Errorf("scrub procedures: %w", err)
+	}
+	for _, name := range procedures.altered() {
+		found = append(found, scrubbed{"procedure " + name, "its words are not those agreed"})
+		if _, err := b.pool.ExecContext(ctx, b.name.in(`UPDATE %L.chain SET deviates = TRUE`)); err != nil {
+			return nil, fmt.Errorf("scrub procedures: %w", err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		what, err := b.scrubTable(ctx, name, perSecond)
 		switch {

@@ -62,6 +62,7 @@ type Backend struct {
 	// were at work.
 	carefully uint64
 	known     map[string]*described // tables as they were when the connection was made
+	session   *session              // settings, the same
 }
 
 var (

@@ -51,10 +51,13 @@ func beyond(format string, args ...any) error {
 type repair struct {
 	ctx    context.Context
 	q      querier
+	words  querier // for words of procedures, outside of the transaction
 	name   names
 	number uint64
 	header *wire.Header
 	tables map[string]*table
+	// procedures as they were agreed: what the server has now is found by verification.
+	procedures procedures
 }
 
 // repairing runs a step in a transaction; the definitions of tables are read again before. Called
@@ -70,7 +73,7 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 		b.drop()
 		return err
 	}
-	r := &repair{ctx: ctx, q: b.conn, name: b.name, number: number}
+	r := &repair{ctx: ctx, q: b.conn, words: b.pool, name: b.name, number: number}
 	err := r.begin(certified, b.known)
 	if err == nil {
 		err = unchecked(ctx, b.conn, func() error { return step(r) })
@@ -99,7 +102,12 @@ func (r *repair) begin(certified wire.Hash, known map[string]*described) error {
 	if r.header, err = r.headerOf(r.number, certified); err != nil {
 		return err
 	}
-	r.tables, err = readTables(r.ctx, r.q, r.name, r.number, known)
+	if r.tables, err = readTables(r.ctx, r.q, r.name, r.number, known); err == nil {
+		r.procedures, err = readProcedures(r.ctx, r.q, r.words, r.name, r.number)
+	}
+	if altered := r.procedures.altered(); err == nil && len(altered) > 0 {
+		err = beyond("procedure %s is not in the words that were agreed: put it back, and SELECT %s.%s(…) tells whether it is right", altered[0], r.name.ledger(), digestFunction)
+	}
 	return err
 }
 
@@ -121,7 +129,7 @@ func (r *repair) certain(rows map[string]rowSet) bool {
 	for name, t := range r.tables {
 		states = append(states, canonical.Named{Name: name, State: t.stateOf(rows[name])})
 	}
-	return canonical.StateRoot(states) == r.header.StateRoot
+	return canonical.StateRoot(append(states, r.procedures.states()...)) == r.header.StateRoot
 }
 
 // rows puts right what differs from base and history, where these give the certified state.
@@ -336,6 +344,7 @@ func (r *repair) reset(start uint64) error {
 	}
 	for _, statement := range []string{
 		`DELETE FROM %L.base WHERE table_id IN (SELECT id FROM %L.ledger_table WHERE attached_at > ?)`,
+		`DELETE FROM %L.ledger_procedure WHERE attached_at > ?`, `UPDATE %L.ledger_procedure SET detached_at = NULL WHERE detached_at > ?`,
 		`DELETE FROM %L.ledger_table WHERE attached_at > ?`, `DELETE FROM %L.history WHERE block > ?`,
 		`DELETE FROM %L.transaction WHERE block > ?`, `DELETE FROM %L.block WHERE number > ?`,
 	} {

@@ -69,10 +69,14 @@ type change struct {
 type run struct {
 	ctx    context.Context
 	conn   *sql.Conn
+	words  querier // for words of procedures, outside of the block's transaction
 	name   names
 	block  *wire.OrderedBlock
 	known  map[string]*described
 	tables map[string]*table
+	// procedures as the block leaves them; called are those before it, which its transactions call.
+	procedures, called procedures
+	session            *session
 
 	changes []change
 	bytes   int
@@ -140,7 +144,10 @@ func (r *run) prepare(previous wire.Hash) error {
 	if r.block.Number != p.Number+1 || previous != p.Hash {
 		return fmt.Errorf("%w: the database is at block %d", backend.ErrOutOfTurn, p.Number)
 	}
-	r.tables, err = readTables(r.ctx, r.conn, r.name, p.Number, r.known)
+	if r.tables, err = readTables(r.ctx, r.conn, r.name, p.Number, r.known); err == nil {
+		r.procedures, err = readProcedures(r.ctx, r.conn, r.words, r.name, p.Number)
+	}
+	r.called = r.procedures
 	return err
 }
 
@@ -163,11 +170,7 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		proposals[i] = tx.Proposal
 		r.results[i] = wire.TxResult{ID: tx.ID, Block: r.block.Number, Index: uint32(i)}
 	}
-	tables := map[string]*canonical.Table{}
-	for name, t := range r.tables {
-		tables[name] = &t.Table
-	}
-	r.refusals = portable.Judged(proposals, true, false, tables, r.texts)
+	r.refusals = r.before().Judged(proposals, true, false, r.texts)
 	for from := 0; from < len(proposals); {
 		to := r.endOfRun(proposals, from)
 		deploy := proposals[from].Kind == wire.Kind_KIND_DEPLOY
@@ -182,6 +185,15 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 		from = to
 	}
 	return budgets[false].during(r.flush)
+}
+
+// before is what is on the ledger before the block.
+func (r *run) before() portable.Ledger {
+	tables := map[string]*canonical.Table{}
+	for name, t := range r.tables {
+		tables[name] = &t.Table
+	}
+	return portable.Ledger{Tables: tables, Procedures: r.called.attached}
 }
 
 // quarantined tells whether a transaction of the block is not run.
@@ -233,7 +245,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if _, err := r.conn.ExecContext(r.ctx, "SAVEPOINT "+savepoint); err != nil {
 		return err
 	}
-	before, tables := len(r.changes), r.tables
+	before, seq, tables := len(r.changes), r.seq, r.tables
 	if p.Kind == wire.Kind_KIND_DEPLOY { // it changes them, and may fail halfway
 		r.tables = maps.Clone(tables)
 	}
@@ -263,7 +275,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 		return err
 	}
 	r.forget(before)
-	r.tables = tables
+	r.seq, r.tables = seq, tables // a call sets seq back
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
@@ -393,7 +405,7 @@ func (r *run) stateRoot() wire.Hash {
 	for _, t := range r.tables {
 		states = append(states, canonical.Named{Name: t.Name, State: t.stateHash()})
 	}
-	return canonical.StateRoot(states)
+	return canonical.StateRoot(append(states, r.procedures.states()...))
 }
 
 // deployRoot is the root of the states kept: of a table that was there before, that at the end of
@@ -407,5 +419,5 @@ func (r *run) deployRoot() wire.Hash {
 		}
 		states = append(states, canonical.Named{Name: t.Name, State: state})
 	}
-	return canonical.StateRoot(states)
+	return canonical.StateRoot(append(states, r.procedures.states()...))
 }

@@ -11,6 +11,9 @@ import (
 
 // statement runs one of the subset that engines share, as the client's role.
 func (r *run) statement(p *wire.Proposal) (int64, error) {
+	if s, err := r.texts.Parse(p.Sql); err == nil && s.Op == 'C' {
+		return 0, r.call(s, p)
+	}
 	text, err := r.spelled(p)
 	if err != nil {
 		return 0, err

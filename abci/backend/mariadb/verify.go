@@ -148,6 +148,16 @@ func (v *verification) tablesAt(ctx context.Context, number uint64) error {
 		}
 		states = append(states, canonical.Named{Name: name, State: hash})
 	}
+	procedures, err := readProcedures(ctx, v.conn, v.conn, v.name, maxBlock)
+	if err != nil {
+		return err
+	}
+	for _, name := range procedures.altered() {
+		if err := v.each(backend.Finding{Block: number, What: "procedure " + name, Detail: "its words are not those agreed"}); err != nil {
+			return err
+		}
+	}
+	states = append(states, procedures.states()...)
 	if v.header == nil || v.header.Number != number || canonical.StateRoot(states) == v.header.StateRoot {
 		return nil
 	}

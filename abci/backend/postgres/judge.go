@@ -29,11 +29,11 @@ func judges(standing string, transactions []byte) bool {
 // (spec/engines.md, "Statements"): one round trip. Called with mu held.
 func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals, error) {
 	var standing string
-	var names, texts []string
+	var names, texts, procedures, signatures []string
 	together := &pgx.Batch{}
 	together.Queue(beginBlock)
-	together.Queue(`SELECT standing, names, texts FROM chainify_node.shared_tables()`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&standing, &names, &texts)
+	together.Queue(`SELECT standing, names, texts, procedures, signatures FROM chainify_node.shared_tables()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&standing, &names, &texts, &procedures, &signatures)
 	})
 	if err := b.conn.SendBatch(ctx, together).Close(); err != nil {
 		return refusals{}, err
@@ -45,15 +45,19 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 	if standing != "shared" && standing != "open" {
 		return refusals{}, nil
 	}
-	tables, err := sharedTables(names, texts)
-	if err != nil {
+	var ledger portable.Ledger
+	var err error
+	if ledger.Tables, err = sharedTables(names, texts); err != nil {
 		return refusals{}, fmt.Errorf("read tables with ENCODING 2: %w", err)
+	}
+	if ledger.Procedures, err = sharedProcedures(procedures, signatures); err != nil {
+		return refusals{}, fmt.Errorf("read procedures: %w", err)
 	}
 	proposals, err := proposalsOf(block.Transactions)
 	if err != nil {
 		return refusals{}, err
 	}
-	judged := portable.Judged(proposals, standing == "shared", standing == "open", tables, portable.Texts{})
+	judged := ledger.Judged(proposals, standing == "shared", standing == "open", portable.Texts{})
 	if judged == nil {
 		return refusals{}, nil
 	}
@@ -96,4 +100,19 @@ func sharedTables(names, texts []string) (map[string]*canonical.Table, error) {
 		tables[name] = t
 	}
 	return tables, nil
+}
+
+func sharedProcedures(names, signatures []string) (map[string]*canonical.Procedure, error) {
+	if len(names) != len(signatures) {
+		return nil, fmt.Errorf("%d names and %d signatures", len(names), len(signatures))
+	}
+	procedures := make(map[string]*canonical.Procedure, len(names))
+	for i, name := range names {
+		types, err := canonical.ParseSignature(signatures[i])
+		if err != nil {
+			return nil, fmt.Errorf("procedure %s: %w", name, err)
+		}
+		procedures[name] = &canonical.Procedure{Name: name, Types: types}
+	}
+	return procedures, nil
 }

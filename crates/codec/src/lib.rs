@@ -14,6 +14,7 @@ mod json;
 mod lanes;
 pub mod merkle;
 mod order;
+mod procedures;
 mod ranges;
 mod row;
 pub mod schema;
@@ -30,6 +31,7 @@ pub use effects::{
 pub use error::{DecodeError, ValueError};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
+pub use procedures::{procedures_state, Procedure, PROCEDURES};
 pub use ranges::{key_hash, key_hash_range, key_range, KeyRanges, RangeDigest, SecretHasher, RANGE_BITS_MAX};
 pub use row::{row_hash, RowHasher, RowWriter};
 pub use state::{State, States};

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use chainify_sqltext::{command, Command, TableName, TABLES_MAX};
+use chainify_sqltext::{command, Command, Procedure, TableName, TABLES_MAX};
 use libfuzzer_sys::fuzz_target;
 
 fn quoted(name: &str) -> String {
@@ -17,6 +17,20 @@ fn list(tables: &[TableName]) -> String {
     tables.iter().map(whole).collect::<Vec<_>>().join(",")
 }
 
+fn attaching(procedure: &Procedure) -> String {
+    let digest = |engine: &str, digest: Option<[u8; 32]>| {
+        let digits = |digest: [u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        digest.map(|digest| format!(" {engine} {}", digits(digest))).unwrap_or_default()
+    };
+    format!(
+        "ATTACH PROCEDURE public.{} ({}) ENCODING 2{}{}",
+        procedure.name,
+        procedure.types.join(", "),
+        digest("MARIADB", procedure.mariadb),
+        digest("POSTGRESQL", procedure.postgresql)
+    )
+}
+
 fn written(command: &Command<'_>) -> String {
     match command {
         Command::Attach(tables) => format!("ATTACH TABLE {}", list(tables)),
@@ -25,6 +39,8 @@ fn written(command: &Command<'_>) -> String {
             format!("ATTACH TABLE {} ENCODING 2", names.join(", "))
         }
         Command::Detach(tables) => format!("detach table {}", list(tables)),
+        Command::AttachProcedure(procedure) => attaching(procedure),
+        Command::DetachProcedure(name) => format!("DETACH PROCEDURE public.{name}"),
         Command::SetPolicy(table, policy) => format!("SET AGREEMENT POLICY {} TO {policy}", whole(table)),
         Command::DropPolicy(table) => format!("DROP AGREEMENT POLICY {}", whole(table)),
         Command::SetDeterminism(value) => format!("SET DETERMINISM {value}"),
@@ -42,6 +58,8 @@ fuzz_target!(|text: &str| {
     assert_eq!(command(&written(&read)), Some(Ok(read.clone())));
     let names = match &read {
         Command::Attach(tables) | Command::AttachShared(tables) | Command::Detach(tables) => &tables[..],
+        // There is one spelling.
+        Command::AttachProcedure(_) | Command::DetachProcedure(_) => return assert_eq!(written(&read), text),
         Command::SetPolicy(table, rest) => {
             assert!(text.contains(rest));
             std::slice::from_ref(table)

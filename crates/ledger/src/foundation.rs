@@ -5,6 +5,7 @@
 //! * `02 ‖ lp(table) ‖ schema_hash ‖ u64 rows ‖ lanes`
 //! * `03 ‖ hash of the definitions`
 //! * `04 ‖ u64 block ‖ u32 index ‖ u16 siblings ‖ hash … ‖ ChainedTx`
+//! * `05 ‖ hash of the procedures`
 
 use chainify_codec::{merkle, Hash, Lanes, State};
 
@@ -32,6 +33,8 @@ pub enum Part<'a> {
     Definitions(Hash),
     /// A DEPLOY transaction that succeeded.
     Deploy(Deploy<'a>),
+    /// The hash of all procedures at that block.
+    Procedures(Hash),
 }
 
 /// A DEPLOY transaction, with its place in its block.
@@ -87,6 +90,10 @@ pub fn encode(part: &Part) -> Vec<u8> {
             deploy.path.iter().for_each(|hash| out.extend_from_slice(hash));
             out.extend_from_slice(deploy.body);
         }
+        Part::Procedures(hash) => {
+            out.push(5);
+            out.extend_from_slice(hash);
+        }
     }
     out
 }
@@ -122,6 +129,11 @@ pub fn decode(bytes: &[u8]) -> Result<Part<'_>, WireError> {
             let path = (0..siblings).map(|_| reader.hash("sibling")).collect::<Result<_, _>>()?;
             let body = reader.take("body", reader.remaining())?;
             Ok(Part::Deploy(Deploy { block, index, path, body }))
+        }
+        5 => {
+            let hash = reader.hash("procedures")?;
+            reader.end("part")?;
+            Ok(Part::Procedures(hash))
         }
         kind => Err(WireError::new("kind", format!("is {kind}"))),
     }
@@ -164,12 +176,13 @@ mod tests {
             Part::Table { name: "public.t", schema_hash: [6; 32], state },
             Part::Definitions([7; 32]),
             Part::Deploy(deploy(&ids, 1)),
+            Part::Procedures([8; 32]),
         ] {
             let bytes = encode(&part);
             assert_eq!(decode(&bytes), Ok(part));
             assert!(decode(&bytes[..4]).is_err());
         }
-        assert!(decode(&[]).is_err() && decode(&[5]).is_err());
+        assert!(decode(&[]).is_err() && decode(&[6]).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use chainify_codec::{merged_root, state_root, table_state, LaneHasher, Lanes, DEFINITIONS};
+use chainify_codec::{merged_root, state_root, table_state, LaneHasher, Lanes};
 
 use crate::messages::Kind;
 use crate::parts::{Net, PartOutcome, PartReport};
@@ -131,11 +131,11 @@ pub fn add(states: &mut [TableState], nets: &[Net]) -> Result<Vec<usize>, WireEr
     Ok(changed)
 }
 
-/// The state root over tables, and over the definitions once a DEPLOY transaction made some.
-pub fn root(states: &[TableState], definitions: Option<Hash>) -> Hash {
+/// The state root over tables, and over what has a state beside them: definitions, or procedures.
+pub fn root<'s>(states: &'s [TableState], beside: impl IntoIterator<Item = (&'s str, Hash)>) -> Hash {
     let of = |s: &TableState| table_state(&s.name, &s.schema, s.rows as u64, &s.lanes);
     let mut roots: Vec<(&str, Hash)> = states.iter().map(|s| (s.name.as_str(), of(s))).collect();
-    roots.extend(definitions.map(|hash| (DEFINITIONS, hash)));
+    roots.extend(beside);
     state_root(roots)
 }
 

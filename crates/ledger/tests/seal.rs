@@ -132,8 +132,12 @@ fn a_detached_table_is_left_out_and_malformed_lanes_are_refused() {
 #[test]
 fn the_root_has_definitions_once_there_are_some() {
     let states = scanned(&Rows::new());
-    let roots =
-        [root(&states, None), root(&states, Some([1; 32])), root(&states, Some([2; 32])), root(&states[1..], None)];
+    let roots = [
+        root(&states, None),
+        root(&states, Some(("definitions", [1; 32]))),
+        root(&states, Some(("definitions", [2; 32]))),
+        root(&states[1..], None),
+    ];
     let distinct: std::collections::BTreeSet<_> = roots.iter().collect();
     assert_eq!(distinct.len(), roots.len());
 }

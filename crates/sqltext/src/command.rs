@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::procedure::{attached, shared, Procedure};
+
 /// Tables, or organisations, of one command.
 pub const TABLES_MAX: usize = 1_000;
 
@@ -31,6 +33,10 @@ pub enum Command<'t> {
     AttachShared(Vec<TableName>),
     /// `DETACH TABLE schema.table, …`
     Detach(Vec<TableName>),
+    /// `ATTACH PROCEDURE public.name (type, …) ENCODING 2 …`, in this spelling alone
+    AttachProcedure(Procedure),
+    /// `DETACH PROCEDURE public.name`, the same: the name
+    DetachProcedure(String),
     /// `SET AGREEMENT POLICY schema.table TO policy`
     SetPolicy(TableName, &'t str),
     /// `DROP AGREEMENT POLICY schema.table`
@@ -50,6 +56,8 @@ pub enum Command<'t> {
 pub enum Malformed {
     /// ATTACH TABLE or DETACH TABLE.
     Tables,
+    /// ATTACH PROCEDURE or DETACH PROCEDURE.
+    Procedure,
     /// SET AGREEMENT POLICY or DROP AGREEMENT POLICY.
     Policy,
     /// SET ORGANISATIONS OF ROLE or DROP ORGANISATIONS OF ROLE.
@@ -58,8 +66,11 @@ pub enum Malformed {
 
 /// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
 pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
-    if let Some(tables) = shared(sql) {
+    if let Some(tables) = shared_tables(sql) {
         return Some(Ok(Command::AttachShared(tables)));
+    }
+    if let Some(procedure) = procedure(sql) {
+        return Some(Ok(procedure));
     }
     let text = sql.trim().trim_end_matches(';').trim_end();
     let (first, rest) = word(text)?;
@@ -69,24 +80,31 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
         "set" | "drop" => return setting(rest, first == "set"),
         _ => return None,
     };
+    if word(rest).is_some_and(|(what, _)| what == "procedure") {
+        return Some(Err(Malformed::Procedure));
+    }
     Some(tables(rest).map(make).ok_or(Malformed::Tables))
 }
 
+/// A command about a procedure. Every engine reads this one spelling.
+fn procedure(sql: &str) -> Option<Command<'_>> {
+    if let Some(rest) = sql.strip_prefix("ATTACH PROCEDURE ") {
+        return attached(rest).map(Command::AttachProcedure);
+    }
+    let name = sql.strip_prefix("DETACH PROCEDURE ")?;
+    shared(name).map(|name| Command::DetachProcedure(name.into()))
+}
+
 /// The tables of an ATTACH TABLE with ENCODING 2. Every engine reads this one spelling.
-fn shared(sql: &str) -> Option<Vec<TableName>> {
+fn shared_tables(sql: &str) -> Option<Vec<TableName>> {
     let names = sql.strip_prefix("ATTACH TABLE ")?.strip_suffix(" ENCODING 2")?;
     let tables: Option<Vec<TableName>> = names.split(", ").map(shared_name).collect();
     tables.filter(|tables| tables.len() <= TABLES_MAX)
 }
 
-/// A name that means the same table in every engine, without quotes.
+/// A table that every engine knows by this name.
 fn shared_name(name: &str) -> Option<TableName> {
-    let table = name.strip_prefix("public.")?;
-    let plain = table.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    let first = table.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-    let of_the_system = table.starts_with("pg_");
-    (plain && first && !of_the_system && table.len() <= 63)
-        .then(|| TableName { schema: "public".into(), table: table.into() })
+    shared(name).map(|table| TableName { schema: "public".into(), table: table.into() })
 }
 
 /// The text after SET, or else DROP.
@@ -279,5 +297,35 @@ mod tests {
         ] {
             assert_eq!(command(sql), None, "{sql}");
         }
+    }
+
+    /// The node reads the same texts (abci/portable).
+    #[test]
+    fn texts_of_procedures_have_one_spelling() {
+        let texts = include_str!("../../../spec/vectors/procedures.txt");
+        let mut count = 0;
+        for line in texts.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let (expected, text) = line.split_once(' ').expect("+ or -, and a text");
+            let text = text.replace("HASH", &"0a".repeat(32)).replace("\\n", "\n");
+            let read = command(&text);
+            match expected {
+                "+" => assert!(
+                    matches!(read, Some(Ok(Command::AttachProcedure(_) | Command::DetachProcedure(_)))),
+                    "{text}: {read:?}"
+                ),
+                _ => assert_eq!(read, Some(Err(Malformed::Procedure)), "{text}"),
+            }
+            count += 1;
+        }
+        assert!(count > 20);
+    }
+
+    #[test]
+    fn a_procedure_is_read_whole() {
+        let text = format!("ATTACH PROCEDURE public.pay (bigint, numeric) ENCODING 2 POSTGRESQL {}", "0a".repeat(32));
+        let Some(Ok(Command::AttachProcedure(read))) = command(&text) else { panic!("not read") };
+        assert_eq!((read.name.as_str(), read.types.join(" ")), ("pay", "bigint numeric".into()));
+        assert_eq!((read.mariadb, read.postgresql), (None, Some([10; 32])));
+        assert_eq!(command("DETACH PROCEDURE public.pay"), Some(Ok(Command::DetachProcedure("pay".into()))));
     }
 }

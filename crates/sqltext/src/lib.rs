@@ -8,10 +8,12 @@
 
 mod command;
 mod logical;
+mod procedure;
 mod settled;
 mod tokens;
 pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
 pub use logical::{constant, logical_type, Constant};
+pub use procedure::Procedure;
 pub use settled::settled;
 pub use tokens::{called_names, normalised};
 

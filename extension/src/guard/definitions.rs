@@ -3,6 +3,7 @@
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::known_definitions::{governs, known, Known};
+use crate::ledger::procedures;
 use crate::pg::base::catalog;
 use crate::pg::base::error::PgError;
 use crate::pg::ddl::targets::{Address, Rights};
@@ -29,6 +30,13 @@ pub fn refuse_change(class: Oid, object: Oid) {
     });
     if let Some(found) = found {
         refusal(&found).raise();
+    }
+    let procedure = (class == catalog::FUNCTIONS).then(|| procedures::named_as(object));
+    if let Some(name) = procedure.flatten() {
+        PgError::new(b"CH003", format!("procedure \"{name}\" is on the ledger"))
+            .detail("The organisations agreed to its words.")
+            .hint("Make another one under a new name, and attach that.")
+            .raise();
     }
 }
 

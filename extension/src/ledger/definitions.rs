@@ -1,8 +1,9 @@
 //! Definitions under the ledger (spec/formats.md) as verification and repair read them.
 
 use crate::pg::base::spi::SpiClient;
-use chainify_codec::{Hash, DEFINITIONS};
+use chainify_codec::{Hash, DEFINITIONS, PROCEDURES};
 
+use crate::pg::base::catalog::relation_named;
 use crate::pg::base::cursor::{Cursor, Sees};
 
 /// An object that is not as the ledger has it; both sides as definition text, `None` when there is
@@ -14,14 +15,19 @@ pub struct Defect {
     pub found: Option<String>,
 }
 
-/// The entry of the state root, when there is one.
+/// The entry of the state root beside tables, as it was agreed: of definitions, or of procedures in
+/// a ledger of several engines.
 pub fn entry(client: &SpiClient<'_>, sees: Sees) -> Option<(&'static str, Hash)> {
-    let sql = "SELECT hash FROM chainify_ledger.definitions";
-    let hash = Cursor::open(client, sees, sql, &[])
-        .next_row()
-        .and_then(|row| row.bytes(1))?;
-    // A hash that is none gives a root that no organisation has.
-    Some((DEFINITIONS, hash.try_into().unwrap_or_default()))
+    let of = |name: &'static str| {
+        let sql = format!("SELECT hash FROM chainify_ledger.{name}");
+        let mut rows = Cursor::open(client, sees, &sql, &[]);
+        // A hash that is none gives a root that no organisation has.
+        let hash = rows.next_row().and_then(|row| row.bytes(1))?;
+        Some((name, hash.try_into().unwrap_or_default()))
+    };
+    // There are no procedures before the extension's UPDATE.
+    let procedures = || relation_named("chainify_ledger", PROCEDURES).and_then(|_| of(PROCEDURES));
+    of(DEFINITIONS).or_else(procedures)
 }
 
 /// An object that was changed without the ledger. Cost: one definition text per object under the

@@ -19,6 +19,7 @@ pub mod ledger_tables;
 pub mod outcome;
 pub mod own_tables;
 pub mod place;
+pub mod procedures;
 pub mod row_bytes;
 pub mod running_state;
 pub mod session;

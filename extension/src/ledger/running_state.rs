@@ -1,12 +1,13 @@
 //! The running state of each table, which every block changes, and the state root over all of them.
 use std::collections::HashMap;
 
-use chainify_codec::{Hash, Lanes};
+use chainify_codec::{Hash, Lanes, DEFINITIONS, PROCEDURES};
 use chainify_ledger::parts::Net;
 use chainify_ledger::seal;
 use chainify_ledger::seal::TableState;
 
 use crate::ledger::own_tables::OwnTable;
+use crate::ledger::procedures;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 
@@ -70,7 +71,9 @@ pub fn current_state_root() -> Hash {
 }
 
 pub fn root_of(states: &[TableState]) -> Hash {
-    seal::root(states, definitions())
+    let definitions = definitions().map(|hash| (DEFINITIONS, hash));
+    let procedures = procedures::live_state().map(|hash| (PROCEDURES, hash));
+    seal::root(states, definitions.into_iter().chain(procedures))
 }
 
 /// The hash of the definitions; None before the first DEPLOY of statements.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chainify_codec::{state_root, table_state, Hash, Lanes, DEFINITIONS};
+use chainify_codec::{state_root, table_state, Hash, Lanes, DEFINITIONS, PROCEDURES};
 use chainify_ledger::foundation::{decode, Deploy, Part};
 use chainify_ledger::messages::Kind;
 use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
@@ -42,7 +42,7 @@ crate::sql_function!(
 crate::sql_function!(chainify_join_rows, pg_finfo_chainify_join_rows, join_rows);
 crate::sql_function!(chainify_join_end, pg_finfo_chainify_join_end, join_end);
 
-/// Tables on a ledger, and one entry for the definitions.
+/// Tables on a ledger, and one entry beside them.
 const STATES_MAX: i64 = 16_385;
 
 /// Where states received wait; until the end of the transaction.
@@ -78,6 +78,7 @@ fn join_parts(call: &mut Call) -> Answer {
                         keep_state(name, schema_hash, state.row_count, lanes)
                     }
                     Part::Definitions(hash) => keep_state(DEFINITIONS, hash, 0, Vec::new()),
+                    Part::Procedures(hash) => keep_state(PROCEDURES, hash, 0, Vec::new()),
                     Part::Deploy(deploy) => {
                         headers.write();
                         keep_deploy(client, &deploy).or_raise();
@@ -230,13 +231,15 @@ impl Told {
     fn hash(&self) -> Hash {
         match Lanes::from_bytes(&self.lanes) {
             Some(lanes) => table_state(&self.name, &self.schema_hash, self.rows, &lanes),
-            None => self.schema_hash, // the definitions
+            None => self.schema_hash, // definitions, or procedures
         }
     }
 }
 
-/// The states received of tables, and the entry of the definitions in the state root.
-fn told(client: &SpiClient<'_>) -> (Vec<Told>, Option<Hash>) {
+/// The states received of tables, and what else is in the state root.
+type States = (Vec<Told>, Vec<(&'static str, Hash)>);
+
+fn told(client: &SpiClient<'_>) -> States {
     let sql =
         format!("SELECT name, schema_hash, rows, lanes FROM {STATES} ORDER BY name COLLATE \"C\"");
     let mut rows = Cursor::open(client, Sees::Latest, &sql, &[]);
@@ -252,9 +255,15 @@ fn told(client: &SpiClient<'_>) -> (Vec<Told>, Option<Hash>) {
             lanes: row.bytes(4).unwrap_or_default(),
         });
     }
-    let (tables, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|told| told.name != DEFINITIONS);
-    (tables, others.first().map(Told::hash))
+    let beside = [DEFINITIONS, PROCEDURES];
+    let (tables, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|told| !beside.contains(&told.name.as_str()));
+    let entry = |name: &'static str| {
+        let told = others.iter().find(|told| told.name == name);
+        told.map(|told| (name, told.hash()))
+    };
+    (tables, beside.into_iter().filter_map(entry).collect())
 }
 
 /// `chainify_node.join_schema(number, certified_hash)`; contract in spec/sql-api.md. Cost: that of
@@ -285,11 +294,7 @@ fn join_schema(call: &mut Call) -> Answer {
 }
 
 /// The states received, once all headers are here and the states are in the last one.
-fn proven(
-    client: &SpiClient<'_>,
-    number: i64,
-    certified: &[u8],
-) -> Result<(Vec<Told>, Option<Hash>), PgError> {
+fn proven(client: &SpiClient<'_>, number: i64, certified: &[u8]) -> Result<States, PgError> {
     let first = stored_blocks::block(client, Sees::Latest, 1);
     let last = stored_blocks::block(client, Sees::Latest, number);
     let (Some(first), Some(last)) = (first, last) else {
@@ -300,13 +305,13 @@ fn proven(
             "The headers lead from another block, or to another",
         ));
     }
-    let (tables, definitions) = told(client);
+    let (tables, beside) = told(client);
     let states = tables
         .iter()
         .map(|table| (table.name.as_str(), table.hash()));
-    let root = state_root(states.chain(definitions.map(|hash| (DEFINITIONS, hash))));
+    let root = state_root(states.chain(beside.iter().copied()));
     match root[..] == last.state_root[..] {
-        true => Ok((tables, definitions)),
+        true => Ok((tables, beside)),
         false => Err(is_false("The states give another state root")),
     }
 }
@@ -369,7 +374,7 @@ fn attach_own(tables: &[Told], number: i64) {
 }
 
 /// Whether tables and definitions are now those of the state root.
-fn check_made(client: &SpiClient<'_>, told: &(Vec<Told>, Option<Hash>)) -> Result<(), PgError> {
+fn check_made(client: &SpiClient<'_>, told: &States) -> Result<(), PgError> {
     let tables = locked(client)?;
     let expected = told.0.iter();
     let expected: BTreeSet<_> = expected
@@ -385,7 +390,7 @@ fn check_made(client: &SpiClient<'_>, told: &(Vec<Told>, Option<Hash>)) -> Resul
             "Table {name} is not here, or is defined otherwise, after all DEPLOY transactions."
         )));
     }
-    let made = definitions::entry(client, Sees::Latest).map(|(_, hash)| hash);
+    let made = Vec::from_iter(definitions::entry(client, Sees::Latest));
     if made != told.1 {
         return Err(beyond_repair(
             "Definitions are not those certified after all DEPLOY transactions.".into(),

@@ -1,7 +1,7 @@
 //! The foundation of a ledger, as an organisation with an empty database asks for it: headers, the
 //! states of all tables, DEPLOY transactions with their proofs. Reads only.
 
-use chainify_codec::{state_root, State};
+use chainify_codec::{state_root, State, DEFINITIONS};
 use chainify_ledger::foundation::{encode, Part};
 
 use crate::ledger::ledger_tables;
@@ -92,8 +92,10 @@ fn tables(
             state,
         });
     }
-    if let Some((_, hash)) = definitions {
-        part(&Part::Definitions(hash));
+    match definitions {
+        Some((DEFINITIONS, hash)) => part(&Part::Definitions(hash)),
+        Some((_, hash)) => part(&Part::Procedures(hash)),
+        None => {}
     }
     Ok(())
 }

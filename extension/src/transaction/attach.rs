@@ -3,11 +3,12 @@
 //! The checks and the DDL are in `chainify_ledger.attach_tables` and `detach_tables`
 //! (extension/sql/35_attach.sql).
 use chainify_codec::Lanes;
-use chainify_sqltext::TableName;
+use chainify_sqltext::{Procedure, TableName};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
+use crate::ledger::procedures;
 use crate::ledger::shared_schema;
 use crate::ledger::tables;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
@@ -77,9 +78,33 @@ pub fn refuse_where_shared() -> Result<(), PgError> {
         false => Ok(()),
         true => Err(PgError::new(
             b"0A000",
-            "a ledger with tables of ENCODING 2 takes no other DEPLOY transaction than ATTACH TABLE … ENCODING 2 and DETACH TABLE",
+            "a ledger with tables of ENCODING 2 takes no other DEPLOY transaction than ATTACH … ENCODING 2 and DETACH of tables and procedures",
         )),
     }
+}
+
+/// Procedures are on ledgers of several engines alone. Errors: 0A000.
+pub fn want_shared() -> Result<(), PgError> {
+    match attempt(tables::is_shared)? {
+        true => Ok(()),
+        false => Err(PgError::new(
+            b"0A000",
+            "a ledger without tables of ENCODING 2 takes no procedure",
+        )
+        .hint("Attach tables with ENCODING 2 first. In a ledger of PostgreSQL alone, make the procedure with a DEPLOY transaction.")),
+    }
+}
+
+/// Runs `ATTACH PROCEDURE …`. Errors: CH005.
+pub fn attach_procedure(procedure: Procedure, at: At) -> Outcome {
+    attempt(|| procedures::attach(procedure, at.block, at.tx)).map_err(with_reason)?;
+    Ok(1)
+}
+
+/// Runs `DETACH PROCEDURE …`. Errors: 42883.
+pub fn detach_procedure(name: String, at: At) -> Outcome {
+    attempt(|| procedures::detach(name, at.block, at.tx))?;
+    Ok(1)
 }
 
 /// What the tables attached just now, and their partitions, check and compute unseen.

@@ -212,8 +212,10 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
 /// Runs what a DEPLOY transaction says.
 fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
     let command = command(sql).transpose().map_err(no_command)?;
-    if !matches!(command, Some(Command::AttachShared(_) | Command::Detach(_))) {
-        attach::refuse_where_shared()?;
+    match command {
+        Some(Command::AttachShared(_) | Command::Detach(_)) => {}
+        Some(Command::AttachProcedure(_) | Command::DetachProcedure(_)) => attach::want_shared()?,
+        _ => attach::refuse_where_shared()?,
     }
     match command {
         Some(Command::SetDeterminism(value)) => agreed_settings::set_determinism(value, at),
@@ -229,6 +231,12 @@ fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
             deploy::followed(at, || attach::attach_shared(tables, at))
         }
         Some(Command::Detach(tables)) => deploy::followed(at, || attach::detach(tables, at)),
+        Some(Command::AttachProcedure(procedure)) => {
+            deploy::followed(at, || attach::attach_procedure(procedure, at))
+        }
+        Some(Command::DetachProcedure(name)) => {
+            deploy::followed(at, || attach::detach_procedure(name, at))
+        }
         None => deploy::followed(at, || deploy::run(role, sql, at)),
     }
 }
@@ -238,6 +246,10 @@ fn no_command(malformed: Malformed) -> PgError {
         Malformed::Tables => (
             "neither ATTACH TABLE nor DETACH TABLE with a list of tables",
             "Write ATTACH TABLE schema.table, … with names quoted as SQL does, or ATTACH TABLE public.table, … ENCODING 2.",
+        ),
+        Malformed::Procedure => (
+            "neither ATTACH PROCEDURE nor DETACH PROCEDURE of one procedure",
+            "Write ATTACH PROCEDURE public.name (type, …) ENCODING 2 MARIADB digest POSTGRESQL digest, or DETACH PROCEDURE public.name.",
         ),
         Malformed::Policy => (
             "neither SET AGREEMENT POLICY nor DROP AGREEMENT POLICY of a table",

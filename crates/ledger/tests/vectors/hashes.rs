@@ -1,8 +1,8 @@
 //! `merkle.json`, `leaves.json` and `lanes.json`.
 
 use chainify_codec::{
-    definitions, deploy_effects, effects_root, leaf, merkle as tree, schema_hash, state_root, table_state,
-    transaction_effects, Change, Hash, Lanes, Op,
+    definitions, deploy_effects, effects_root, leaf, merkle as tree, procedures_state, schema_hash, state_root,
+    table_state, transaction_effects, Change, Hash, Lanes, Op, Procedure,
 };
 use serde_json::{json, Value as Json};
 use sha2::{Digest, Sha256};
@@ -169,6 +169,31 @@ pub(crate) fn definition_lists() -> Vec<Json> {
     inputs.into_iter().map(|input| case(input.clone(), json!({ "definitions_state": hex(hash(&input)) }))).collect()
 }
 
+pub(crate) fn procedure_lists() -> Vec<Json> {
+    let procedure = |name: &str, signature: &str, engines: &[(&str, u8)]| {
+        let digests: Vec<Json> =
+            engines.iter().map(|(engine, byte)| json!({ "engine": engine, "digest": hex([*byte; 32]) })).collect();
+        json!({ "name": name, "signature": signature, "digests": digests })
+    };
+    let inputs = [
+        json!({ "name": "nothing left", "procedures": [] }),
+        json!({ "name": "sorted by name, byte-wise", "procedures": [
+            procedure("public.pay_out", "()", &[("postgresql", 1)]),
+            procedure("public.pay", "(bigint, numeric)", &[("mariadb", 2), ("postgresql", 3)])] }),
+        json!({ "name": "a procedure that is not there", "procedures": [procedure("public.pay", "()", &[("mariadb", 0)])] }),
+    ];
+    let read = |of: &Json| Procedure {
+        name: text(&of["name"]).to_owned(),
+        signature: text(&of["signature"]).to_owned(),
+        digests: list(&of["digests"])
+            .iter()
+            .map(|d| (if text(&d["engine"]) == "mariadb" { "mariadb" } else { "postgresql" }, hash(&d["digest"])))
+            .collect(),
+    };
+    let state = |input: &Json| procedures_state(list(&input["procedures"]).iter().map(read).collect());
+    inputs.into_iter().map(|input| case(input.clone(), json!({ "procedures_state": hex(state(&input)) }))).collect()
+}
+
 pub(crate) fn state_roots() -> Vec<Json> {
     let state = |name: &str, byte: u8| json!({ "table": name, "table_state": hex([byte; 32]) });
     let inputs = [
@@ -177,6 +202,8 @@ pub(crate) fn state_roots() -> Vec<Json> {
             state("public.b", 1), state("public.a", 2), state("public.B", 3), state("public.aa", 4)] }),
         json!({ "name": "definitions stand among the tables", "tables": [
             state("public.b", 1), state("definitions", 2), state("\"A\".z", 3)] }),
+        json!({ "name": "procedures stand among the tables", "tables": [
+            state("public.b", 1), state("procedures", 2), state("\"A\".z", 3)] }),
     ];
     let root = |input: &Json| {
         state_root(list(&input["tables"]).iter().map(|table| (text(&table["table"]), hash(&table["table_state"]))))

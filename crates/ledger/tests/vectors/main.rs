@@ -100,6 +100,7 @@ fn lanes_vectors() {
     verify(
         "lanes.json",
         json!({ "tables": hashes::tables(), "definitions": hashes::definition_lists(),
+            "procedures": hashes::procedure_lists(),
         "state_roots": hashes::state_roots() }),
     );
 }

@@ -111,6 +111,20 @@ pub fn display_name(relation: pg_sys::Oid) -> String {
     }
 }
 
+/// Schema and name of a function; None where it is gone, or not there yet.
+pub fn name_of_function(function: pg_sys::Oid) -> Option<(String, String)> {
+    // SAFETY: catalog look-ups, which give null or fresh C strings.
+    unsafe {
+        let name = pg_sys::get_func_name(function);
+        if name.is_null() {
+            return None;
+        }
+        let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
+        let text = |of| CStr::from_ptr(of).to_string_lossy().into_owned();
+        (!schema.is_null()).then(|| (text(schema), text(name)))
+    }
+}
+
 /// A catalog whose rows belong to a table: its oid, its index on oid, the column that holds the
 /// table.
 const OWNED: &[(u32, u32, i16)] = &[
