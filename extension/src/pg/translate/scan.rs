@@ -295,7 +295,9 @@ unsafe fn put_message(
     // SAFETY: by the caller's promise; the store copies the value.
     unsafe {
         let columns = (*slot).tts_tupleDescriptor;
-        let mut value = pgrx::varlena::rust_byte_slice_to_bytea(message).into_pg().into();
+        let mut value = pgrx::varlena::rust_byte_slice_to_bytea(message)
+            .into_pg()
+            .into();
         pg_sys::tuplestore_putvalues(store, columns, &mut value, &mut false);
     }
 }
