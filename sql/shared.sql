@@ -125,7 +125,7 @@ CREATE FUNCTION test.attach(digest text DEFAULT test.digest(), procedure text DE
     SELECT test.tx(format('ATTACH PROCEDURE public.%s ENCODING 2 MARIADB %s POSTGRESQL %s', procedure, repeat('0a', 32), digest), 'admin', 3)
 $$;
 SELECT test.digest() = encode(sha256(convert_to(pg_get_functiondef('pay(integer, numeric)'::regprocedure), 'UTF8')), 'hex') AS as_specified;
--- What cannot be attached, each reason.
+-- Procedures that cannot be attached, each with its reason.
 CREATE FUNCTION test.refused_procedure(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     command text;
