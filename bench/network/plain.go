@@ -46,7 +46,7 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			return
 		}
 		if err = errors.Join(err, net.Close()); err == nil {
-			err = net.Remove()
+			err = errors.Join(net.Remove(), os.RemoveAll(cfg.galeraDirectory()))
 		}
 	}()
 	if err != nil {

@@ -121,6 +121,8 @@ func bySysbench(at []connection, clients, seconds int, seed uint64, after func(c
 	}
 }
 
+func (c Config) galeraDirectory() string { return filepath.Join(c.Dir, "galera") }
+
 // sysbenchSystems measure sysbench's own program through plain SQL, and beside it on Galera, when
 // this machine has it.
 func sysbenchSystems(ctx context.Context, o *ours, cfg Config, r *report.Report) ([]system, error) {
@@ -131,7 +133,7 @@ func sysbenchSystems(ctx context.Context, o *ours, cfg Config, r *report.Report)
 		r.Notes = append(r.Notes, fmt.Sprintf("Galera is not measured: this machine lacks %s (scripts/setup-galera).", missing))
 		return nil, nil
 	}
-	cluster, err := newGalera(ctx, filepath.Join(cfg.Dir, "galera"), len(plainMembers))
+	cluster, err := newGalera(ctx, cfg.galeraDirectory(), len(plainMembers))
 	if err != nil {
 		return nil, fmt.Errorf("galera: %w", err)
 	}
