@@ -11,9 +11,6 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// argumentTypes are the types of a procedure's parameters.
-var argumentTypes = strings.Fields("smallint integer bigint numeric double boolean text bytea date time timestamp timestamptz uuid json")
-
 // numericArgument holds what a parameter of type numeric takes; its parameter in MariaDB is
 // DECIMAL(65,38).
 const (
@@ -42,13 +39,9 @@ func parseProcedure(text string) (*Deploy, error) {
 	if !d.Attach {
 		return d, nil
 	}
-	if m[3] != "" {
-		p.Types = strings.Split(m[3], ", ")
-	}
-	for _, logical := range p.Types {
-		if !slices.Contains(argumentTypes, logical) {
-			return nil, refuse("parameter of type %.80q", logical)
-		}
+	var err error
+	if p.Types, err = canonical.ParseSignature("(" + m[3] + ")"); err != nil {
+		return nil, refuse("%.160s", err)
 	}
 	for i, engine := range []string{canonical.MariaDB, canonical.PostgreSQL} {
 		if m[4+i] == "" {

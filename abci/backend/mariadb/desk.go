@@ -171,7 +171,7 @@ func planDesk(name names, clients []string) (do, undo []string) {
 		// With the rights of this role alone: the node's user has others, which a body could take.
 		do = append(do, "CREATE OR REPLACE DEFINER = "+quoted(client)+" PROCEDURE %L."+quoted("call_"+client)+
 			"(statement LONGTEXT) MODIFIES SQL DATA SQL SECURITY DEFINER EXECUTE IMMEDIATE statement",
-			"GRANT EXECUTE ON PROCEDURE %L."+quoted("call_"+client)+" TO "+quoted(client)) // who is its definer
+			"GRANT EXECUTE ON PROCEDURE %L."+quoted("call_"+client)+" TO "+quoted(client)) // a definer has no right to call by itself
 		own := "%L." + quoted("submit_"+client)
 		do = append(do, "CREATE OR REPLACE DEFINER = "+name.role()+" PROCEDURE "+own+
 			"(kind VARCHAR(8), statement LONGTEXT, parameters LONGTEXT) MODIFIES SQL DATA SQL SECURITY DEFINER CALL %L.submit('"+client+"', kind, statement, parameters)")

@@ -350,7 +350,7 @@ func (r *run) call(s *portable.Statement, p *wire.Proposal) error {
 	if !r.isClient(p.Client.Role) {
 		return &outcome{"42704", "role " + p.Client.Role + " does not exist"}
 	}
-	bounds, err := r.before().Arguments(s, p.Parameters)
+	bounds, err := portable.Ledger{Procedures: r.called.attached}.Arguments(s, p.Parameters)
 	if err != nil {
 		return err
 	}
