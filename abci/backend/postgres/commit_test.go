@@ -86,7 +86,7 @@ func failed(t *testing.T, err error, want string) {
 // A COMMIT that ends in the middle while the server goes on: the block is finished as it was
 // executed, and not before all of its parts have ended (P3, P6).
 func TestACommitThatEndsInTheMiddleIsFinished(t *testing.T) {
-	server := crashServer(t, map[string]string{"max_worker_processes": "16"})
+	server := crashServer(t, nil)
 	want, wantContents := undisturbed(t, server)
 
 	t.Run("a worker does not answer", func(t *testing.T) {

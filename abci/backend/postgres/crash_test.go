@@ -99,7 +99,8 @@ func crashCluster(t *testing.T, more map[string]string) (string, *harness.Cluste
 	}
 	t.Cleanup(func() { _ = network.Close() })
 	cluster := network.Organisation("crash").Cluster
-	settings := map[string]string{"shared_preload_libraries": "'chainify'", "fsync": "off"}
+	// Each database of a test has a maintenance worker; executor workers need room beside them.
+	settings := map[string]string{"shared_preload_libraries": "'chainify'", "fsync": "off", "max_worker_processes": "32"}
 	maps.Copy(settings, more)
 	if err := cluster.Configure(settings); err != nil {
 		t.Fatal(err)

@@ -96,14 +96,12 @@ func (r *partsRun) start() {
 }
 
 // startUntil has the block executed until a process is held up. On a busy machine parts may wait
-// too long for each other, and the leader runs the block alone. A worker may also start too late:
-// then there are two parts, and the leader runs the waiting transaction. In both cases the block
-// starts again.
+// too long for each other, and the leader runs the block alone: then it starts again.
 func (r *partsRun) startUntil(which string) (pid int) {
 	r.t.Helper()
 	for range 10 {
 		r.start()
-		pid, found := r.processOr(which, leaderRunsIt)
+		pid, found := r.processOr(which, waitingLeader+" AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND "+anyWorker+")")
 		if found {
 			return pid
 		}
@@ -170,9 +168,6 @@ const (
 	waitingWorker = anyWorker + heldUp
 	waitingLeader = leader + heldUp
 	leaderReady   = "backend_type = 'client backend' AND state = 'idle in transaction'"
-
-	// The leader runs the waiting transaction: it waits for the row, or it has no workers.
-	leaderRunsIt = waitingLeader + " AND (wait_event = 'transactionid' OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND " + anyWorker + "))"
 
 	// By the session of hold; parts also wait a moment for each other, to make a table longer
 	// (extend).

@@ -32,8 +32,8 @@ CREATE FUNCTION chainify_node.position(OUT number bigint, OUT hash bytea, OUT ce
 
 CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_agg(id || name, ',' ORDER BY id), '') FROM items $$;
 
-CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[])
-LANGUAGE sql AS $$ SELECT 'own', '{}'::text[], '{}'::text[] $$;
+CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[], OUT procedures text[], OUT signatures text[])
+LANGUAGE sql AS $$ SELECT 'own', '{}'::text[], '{}'::text[], '{}'::text[], '{}'::text[] $$;
 
 -- Transactions: u32 count, then u32 length and id of each; an id that starts with ff does not end, one with fe brings the block down,
 -- one with fd takes 0.4 s.
