@@ -45,6 +45,7 @@ var benchmarks = []benchmark{
 	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, a tampered row in a MariaDB", true, runEngines},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
+	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, runDistance},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 }
 
@@ -135,6 +136,21 @@ func runPapers(ctx context.Context, o options, r *report.Report, progress io.Wri
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Papers(ctx, cfg, r)
+}
+
+func runDistance(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := network.Config{
+		Dir: filepath.Join(o.dir, "distance"), PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Progress: progress,
+	}
+	if o.short {
+		cfg.Settle = 0
+	}
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
+	return network.Distance(ctx, cfg, r)
 }
 
 func runFabric(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -37,7 +37,8 @@ type Config struct {
 	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 
-	consent int // of a network that is opened; 0: the default
+	consent int  // of a network that is opened; 0: the default
+	distant bool // its organisations are at a distance that can be set
 }
 
 // The systems compared. The number in a series' point is that of its clients, where clients wait

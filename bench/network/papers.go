@@ -284,12 +284,8 @@ const sizeOfBlocks = "block_transactions"
 // are executed, so that each submission becomes a block.
 func (m members) inBlocks(size int, cfg Config, of stream) func(context.Context, int) (load, error) {
 	submit := m.floodedBy(1, cfg, pace{size, 2}, of)
-	blocks := func(ctx context.Context) (n int64, err error) {
-		err = m[0].Scan(ctx, "SELECT count(*) FROM chainify.ledger WHERE tx_count > 0", &n)
-		return n, err
-	}
 	return func(ctx context.Context, repetition int) (load, error) {
-		before, err := blocks(ctx)
+		before, err := ledgerBlocks(ctx, m[0])
 		if err != nil {
 			return load{}, err
 		}
@@ -297,7 +293,7 @@ func (m members) inBlocks(size int, cfg Config, of stream) func(context.Context,
 		if err != nil {
 			return l, err
 		}
-		after, err := blocks(ctx)
+		after, err := ledgerBlocks(ctx, m[0])
 		l.more = map[string]float64{sizeOfBlocks: float64(l.count) / float64(max(1, after-before))}
 		return l, err
 	}

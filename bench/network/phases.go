@@ -41,24 +41,43 @@ var phases = []phase{
 // of each phase a transaction had at one organisation's node.
 func phased(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
-		before, err := scrape(ctx, o)
-		if err != nil {
-			return load{}, err
-		}
-		l, err := of(ctx, repetition)
-		if err != nil {
-			return l, err
-		}
-		after, err := scrape(ctx, o)
+		l, spent, err := phasesDuring(ctx, o, func(ctx context.Context) (load, error) { return of(ctx, repetition) })
 		if err != nil {
 			return l, err
 		}
 		l.more = map[string]float64{}
-		for i, p := range phases {
-			l.more[p.name] = (after[i] - before[i]) * 1000 / float64(max(1, l.count))
+		for name, milliseconds := range spent {
+			l.more[name] = milliseconds / float64(max(1, l.count))
 		}
 		return l, nil
 	}
+}
+
+// phasesDuring runs a load, and gives how many milliseconds of each phase one organisation's node
+// spent meanwhile.
+func phasesDuring(ctx context.Context, o *harness.Organisation, of func(context.Context) (load, error)) (l load, spent map[string]float64, err error) {
+	before, err := scrape(ctx, o)
+	if err != nil {
+		return l, nil, err
+	}
+	if l, err = of(ctx); err != nil {
+		return l, nil, err
+	}
+	after, err := scrape(ctx, o)
+	if err != nil {
+		return l, nil, err
+	}
+	spent = map[string]float64{}
+	for i, p := range phases {
+		spent[p.name] = (after[i] - before[i]) * 1000
+	}
+	return l, spent, nil
+}
+
+// ledgerBlocks counts an organisation's ledger blocks that hold transactions.
+func ledgerBlocks(ctx context.Context, o *harness.Organisation) (n int64, err error) {
+	err = o.Scan(ctx, "SELECT count(*) FROM chainify.ledger WHERE tx_count > 0", &n)
+	return n, err
 }
 
 // scrape reads the sums of the phases, in seconds, from a node's metrics.
@@ -73,7 +92,8 @@ func scrape(ctx context.Context, o *harness.Organisation) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.Client{Transport: &http.Transport{DialContext: o.Dial, DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of %s: %w", o.Name, err)
 	}

@@ -213,7 +213,7 @@ func (s *sites) describe(ctx context.Context, r *report.Report) error {
 // than Smallbank's if told. The nodes are stopped again.
 func openNetwork(ctx context.Context, cfg Config, name string, settings map[string]string, organisations []string, more ...workload.Schema) (*harness.Network, error) {
 	at := harness.Config{
-		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations, Consent: cfg.consent,
+		Dir: filepath.Join(cfg.Dir, name), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: organisations, Consent: cfg.consent, Distant: cfg.distant,
 	}
 	if name == serverNet {
 		at.CometBFT = cfg.CometBFT

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,8 @@ type Lan struct {
 	hosts []*host
 	parts int    // how many switches there are
 	id    string // in names of devices
+	// carrier is in the place of the switch of distant hosts; nil otherwise.
+	carrier *carrier
 }
 
 // lans counts those of this process.
@@ -45,17 +48,40 @@ func NewLan(names []string) (*Lan, error) {
 	if err := l.addSwitch(); err != nil {
 		return nil, err
 	}
+	if err := l.addHosts(names); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// NewDistantLan makes a host for each name, at no distance from each other until SetDistance. It
+// cannot be divided, and leaves the network of this process as it is. Close ends it.
+func NewDistantLan(names []string) (*Lan, error) {
+	l := &Lan{carrier: &carrier{}}
+	if err := l.addHosts(names); err != nil {
+		return nil, err
+	}
+	l.carrier.start()
+	return l, nil
+}
+
+// SetDistance has frames that are sent from now on take a time from each host of a distant Lan to
+// each other one.
+func (l *Lan) SetDistance(oneWay time.Duration) { l.carrier.delay.Store(int64(oneWay)) }
+
+// addHosts makes and joins the hosts. After an error the Lan is closed.
+func (l *Lan) addHosts(names []string) error {
 	for i, name := range names {
 		h := &host{name: name, address: fmt.Sprintf("10.77.0.%d", i+1)}
 		if err := h.open(); err != nil {
-			return nil, errors.Join(fmt.Errorf("make network namespace of %s: %w", name, err), l.Close())
+			return errors.Join(fmt.Errorf("make network namespace of %s: %w", name, err), l.Close())
 		}
 		l.hosts = append(l.hosts, h)
 		if err := l.join(i); err != nil {
-			return nil, errors.Join(fmt.Errorf("connect %s: %w", name, err), l.Close())
+			return errors.Join(fmt.Errorf("connect %s: %w", name, err), l.Close())
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // A name has at most 15 bytes: seven for the process, three for how many it made.
@@ -71,9 +97,19 @@ func (l *Lan) addSwitch() error {
 	return nil
 }
 
-// join connects host i with the first switch.
+// join connects host i with the first switch, or with the carrier.
 func (l *Lan) join(i int) error {
 	h := l.hosts[i]
+	if l.carrier != nil {
+		return h.within(func() error {
+			tap, err := openTap()
+			if err != nil {
+				return err
+			}
+			l.carrier.taps = append(l.carrier.taps, tap)
+			return h.up(fmt.Sprintf("link set %s address %s mtu %d", tapDevice, tapAddress(i), tapMTU))
+		})
+	}
 	// the far end is handed over as a file: the namespace has no name
 	if err := ip(h.file, "link add "+l.port(i)+" type veth peer name eth0 netns /proc/self/fd/3"); err != nil {
 		return err
@@ -82,9 +118,12 @@ func (l *Lan) join(i int) error {
 	if err := ip(nil, "link set "+l.port(i)+" master "+l.bridge(0), "link set "+l.port(i)+" up"); err != nil {
 		return err
 	}
-	return h.within(func() error {
-		return ip(nil, "link set lo up", "address add "+h.address+"/24 dev eth0", "link set eth0 up")
-	})
+	return h.within(func() error { return h.up() })
+}
+
+// up brings the host's devices up after some commands; this thread is in its namespace.
+func (h *host) up(first ...string) error {
+	return ip(nil, append(first, "link set lo up", "address add "+h.address+"/24 dev eth0", "link set eth0 up")...)
 }
 
 // Divide splits the hosts: those of each group reach each other and nobody else; hosts that no
@@ -110,6 +149,9 @@ func (l *Lan) Close() error {
 		return nil
 	}
 	var errs []error
+	if l.carrier != nil {
+		errs = append(errs, l.carrier.close())
+	}
 	for i, h := range l.hosts {
 		if h.joined {
 			errs = append(errs, ip(nil, "link delete "+l.port(i)))

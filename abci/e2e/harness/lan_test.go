@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -87,5 +88,40 @@ func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 	}
 	if left, err := exec.Command("ip", "-brief", "link", "show", "type", "veth").CombinedOutput(); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %s, %v", left, err)
+	}
+}
+
+// A connection between distant hosts takes a message there and one back before it is made.
+func TestDistantHostsReachEachOtherLater(t *testing.T) {
+	l, err := NewDistantLan([]string{"a", "b"})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Network{lan: l}
+	a, b := &Node{Name: "a", net: n}, l.host("b")
+	var listener net.Listener
+	if err := b.within(func() (err error) {
+		listener, err = net.Listen("tcp", b.address+":0")
+		return err
+	}); err != nil {
+		t.Fatal(errors.Join(err, l.Close()))
+	}
+	for _, distance := range []time.Duration{0, 50 * time.Millisecond} {
+		l.SetDistance(distance)
+		begun := time.Now()
+		conn, err := a.Dial(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(errors.Join(err, l.Close()))
+		}
+		if took := time.Since(begun); took < 2*distance {
+			t.Errorf("connected after %v, though the hosts are %v from each other", took, distance)
+		}
+		_ = conn.Close()
+	}
+	if err := errors.Join(listener.Close(), l.Close()); err != nil {
+		t.Error(err)
 	}
 }

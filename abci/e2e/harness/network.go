@@ -30,6 +30,7 @@ type Config struct {
 	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
 	BlockTime     time.Duration // how long the SQL transactions of a block may run; 0: the default
 	Lan           bool          // give every node a host of its own, which can be cut off (see Lan)
+	Distant       bool          // give every node a host of its own, at a distance that can be set (see SetDistance)
 	Clocks        bool          // the binary is built so that the nodes' clocks can be set (see SetClock)
 	// Members whose database or whose node is on a small disk, which can be filled.
 	SmallDatabases, SmallNodes []string
@@ -101,10 +102,14 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 			return nil, fmt.Errorf("copy CometBFT's binary: %w", err)
 		}
 	}
-	if cfg.Lan {
-		if n.lan, err = NewLan(slices.Concat(cfg.Organisations, cfg.OrderingOnly)); err != nil {
-			return nil, err
-		}
+	switch hosts := slices.Concat(cfg.Organisations, cfg.OrderingOnly); {
+	case cfg.Distant:
+		n.lan, err = NewDistantLan(hosts)
+	case cfg.Lan:
+		n.lan, err = NewLan(hosts)
+	}
+	if err != nil {
+		return nil, err
 	}
 	base, err := FreePorts(len(cfg.Organisations))
 	if err != nil {
@@ -257,6 +262,9 @@ func (n *Network) Organisation(name string) *Organisation {
 // Divide cuts the network into parts, see Lan; without an argument it is made whole. The network
 // must have a Lan.
 func (n *Network) Divide(groups ...[]string) error { return n.lan.Divide(groups...) }
+
+// SetDistance has each message between nodes take a time, one way. The network must be Distant.
+func (n *Network) SetDistance(oneWay time.Duration) { n.lan.SetDistance(oneWay) }
 
 // Close ends all nodes, then all clusters. Logs and data stay in the directory.
 func (n *Network) Close() error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,6 +148,15 @@ func (n *Node) Configure(settings map[string]any) error {
 	// The user that runs the harness may speak to the socket.
 	text = regexp.MustCompile(`(?m)^users = \[`).ReplaceAllLiteral(text, []byte(fmt.Sprintf("users = [\"%d\", ", os.Getuid())))
 	return os.WriteFile(path, text, 0o600)
+}
+
+// Dial connects to an address as a process of the node's host would.
+func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = n.net.lan.host(n.Name).within(func() (err error) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
 }
 
 // Use has the node run another program from its next start on, with the commands of chainify that a

@@ -1,0 +1,143 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// The systems of distances; a series' point is the distance in milliseconds.
+const (
+	distantOne   = "4 organisations at a distance, one client that waits"
+	distantMany  = "4 organisations at a distance, 32 clients that wait"
+	distantFlood = "4 organisations at a distance, clients that do not wait"
+)
+
+// distances are from each organisation to each other one, one way.
+var distances = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
+
+// Details of a sample by ledger block, in milliseconds: from one to the next, and of it what the
+// database of one organisation executes and commits.
+const (
+	blockCycle    = "block_cycle_ms"
+	blockExecutes = "block_execute_ms"
+	blockCommits  = "block_commit_ms"
+)
+
+// distant is a network whose organisations are at a distance from each other.
+type distant struct {
+	*ours
+	oneWay time.Duration
+}
+
+func (d *distant) start(ctx context.Context) error {
+	d.net.SetDistance(d.oneWay)
+	return d.ours.start(ctx)
+}
+
+// Distance measures four organisations at growing distances, and adds series and figures.
+func Distance(ctx context.Context, cfg Config, r *report.Report) (err error) {
+	cfg.distant = true
+	net, err := openNetwork(ctx, cfg, "distant", settings, []string{"acme", "bolt", "cargo", "delta"})
+	if net != nil {
+		defer func() {
+			err = errors.Join(err, net.Close())
+			if err == nil {
+				err = net.Remove()
+			}
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(machine.Facts(r, net.Dir), describeServer(ctx, r, "clusters", net.Organisations[0])); err != nil {
+		return err
+	}
+	if err := machine.Settle(ctx, r, cfg.Settle, cfg.Progress); err != nil {
+		return err
+	}
+	systems := distantSystems(cfg, &ours{net, cfg, config.Balanced, bankTables()})
+	for repetition := 1; repetition <= cfg.Repeat; repetition++ {
+		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
+			return err
+		}
+	}
+	return errors.Join(machine.NoteDisk(r, net.Dir), distanceFigures(r))
+}
+
+func distantSystems(cfg Config, o *ours) (out []system) {
+	at := o.members()[0]
+	for _, oneWay := range distances {
+		up, point := &distant{o, oneWay}, float64(oneWay.Milliseconds())
+		for _, s := range []system{
+			{distantOne, point, up, o.wait(1)},
+			{distantMany, point, up, o.wait(many)},
+			{distantFlood, point, up, o.asynchronous()},
+		} {
+			s.load = byBlock(at, s.load)
+			if cfg.wants(s.name) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// byBlock adds to the load's details what a ledger block took, as seen at one organisation.
+func byBlock(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
+	return func(ctx context.Context, repetition int) (load, error) {
+		before, err := ledgerBlocks(ctx, o)
+		if err != nil {
+			return load{}, err
+		}
+		l, spent, err := phasesDuring(ctx, o, func(ctx context.Context) (load, error) { return of(ctx, repetition) })
+		if err != nil {
+			return l, err
+		}
+		after, err := ledgerBlocks(ctx, o)
+		blocks := float64(max(1, after-before))
+		l.more = map[string]float64{
+			sizeOfBlocks: float64(l.count) / blocks, blockCycle: float64(l.took.Milliseconds()) / blocks,
+			blockExecutes: spent["execution"] / blocks, blockCommits: spent["commit"] / blocks,
+		}
+		return l, err
+	}
+}
+
+// distanceFigures say what clients see, and how much pipelined blocks could gain at most. A block's
+// cycle is three messages one after the other: proposal, prevote and precommit. The execution
+// stands beside the second. A block that waits for no votes takes the longer one of its messages
+// and of what the database does. The shortest cycle at the distance stands for the messages.
+func distanceFigures(r *report.Report) error {
+	for _, oneWay := range distances {
+		point, name := float64(oneWay.Milliseconds()), fmt.Sprint(oneWay.Milliseconds())
+		one, several, flood := r.Find(distantOne, point), r.Find(distantMany, point), r.Find(distantFlood, point)
+		if one == nil || several == nil || flood == nil {
+			continue
+		}
+		at := fmt.Sprintf("four organisations, %v from each other one way", oneWay)
+		cycle, executes, commits, messages := flood.Details(blockCycle), flood.Details(blockExecutes), flood.Details(blockCommits), several.Details(blockCycle)
+		saves := make([]float64, len(cycle))
+		for i := range cycle {
+			saves[i] = max(1, cycle[i]/max(messages[i], executes[i]+commits[i]))
+		}
+		for _, err := range []error{
+			r.AddFigure("distance.median_"+name, one.Details("p50_ms"), "ms", report.Target{}, at+": one client that waits for each answer, median"),
+			r.AddFigure("distance.waiting_"+name, several.Values(), "tx/s", report.Target{}, at+": 32 clients that wait"),
+			r.AddFigure("distance.flood_"+name, flood.Values(), "tx/s", report.Target{}, at+": clients that do not wait"),
+			r.AddFigure("distance.cycle_"+name, cycle, "ms", report.Target{}, at+": from one block to the next, where clients do not wait"),
+			r.AddFigure("distance.pipelined_at_most_"+name, saves, "ratio", report.Target{}, at+": that cycle / the longer one of a block's messages alone and of its execution and COMMIT: what blocks could gain that wait for no votes"),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
