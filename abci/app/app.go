@@ -107,7 +107,10 @@ type App struct {
 	pace     pace
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
-	hurry              uint         // how often the time for that was halved; of the consensus connection alone
+	comeback           comeback
+	patience           patience // of the consensus connection alone, as what follows
+	ownHeight          int64    // of this node's last proposal, while it has no prevotes; 0: they are there
+	ownMade            time.Time
 }
 
 // preview is what an order block does to the committed state, computed once for ProcessProposal,
@@ -249,7 +252,7 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the change is stale", Codespace: codespace}, nil
 	}
 	if bundle := tx.Bundle(); bundle != nil && req.Type == abci.CheckTxType_New {
-		a.admitted.Add(int64(bundle.Len()))
+		a.comeback.admitted(a.admitted.Add(int64(bundle.Len())))
 	}
 	return &abci.ResponseCheckTx{}, nil
 }

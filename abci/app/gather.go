@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"math"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -18,28 +21,113 @@ const gatherLook = 500 * time.Microsecond
 // hurryMax is how often the time for which a proposer waits is halved.
 const hurryMax = 4
 
+// tripsKept is of how many own proposals the way there and back is remembered.
+const tripsKept = 8
+
+// patience is how long a proposer waits for the clients that were just answered. The time that
+// transactions of other organisations travel comes on top: their clients hear of the block when the
+// proposer's do, and a distance is no sign that they stay away.
+type patience struct {
+	hurry uint // how often the time is halved
+	trips [tripsKept]time.Duration
+	next  int // of trips
+}
+
+// went notes how long a proposal took to the others, and their prevotes back.
+func (p *patience) went(trip time.Duration) {
+	p.trips[p.next] = trip
+	p.next = (p.next + 1) % tripsKept
+}
+
+// distance is how long a message travels: half of the shortest trip, since longer ones found busy
+// nodes. It is 0 until all trips are there.
+func (p *patience) distance() time.Duration { return slices.Min(p.trips[:]) / 2 }
+
+// limit is for how long to wait, at most. For clients that stayed away again and again the distance
+// does not count.
+func (p *patience) limit(most time.Duration) time.Duration {
+	if p.hurry == hurryMax {
+		return most >> p.hurry
+	}
+	return min(most, p.distance()+most>>p.hurry)
+}
+
+// learn takes how long after the begin of a wait all had come, be it after its end; comeNot: they
+// have not.
+func (p *patience) learn(came, most time.Duration) {
+	longer := patience{hurry: max(p.hurry, 1) - 1, trips: p.trips}
+	switch {
+	case came <= longer.limit(most):
+		p.hurry = longer.hurry
+	case p.hurry < hurryMax:
+		p.hurry++
+	}
+}
+
+// comeNot is longer than any wait.
+const comeNot = time.Duration(math.MaxInt64)
+
+// comeback is when all of the transactions had come that a proposal waited for.
+type comeback struct {
+	mu    sync.Mutex // guards all below
+	want  int64      // admitted by then; 0: no proposal waited
+	begun time.Time
+	after time.Duration // comeNot: they have not come
+}
+
+func (c *comeback) begin(want int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.want, c.begun, c.after = want, time.Now(), comeNot
+}
+
+// admitted notes that so many have come.
+func (c *comeback) admitted(count int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.want > 0 && count >= c.want && c.after == comeNot {
+		c.after = time.Since(c.begun)
+	}
+}
+
+// take gives, once for each begin, after how long they had come.
+func (c *comeback) take() (after time.Duration, began bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began = c.want > 0
+	c.want = 0
+	return c.after, began
+}
+
 // gather holds a proposal that certifies a ledger block back until as many transactions have come
-// as that block had, at most for opt.Gather, and for half as long after each time that not all
-// came, and returns what the mempool holds then. The clients of that block were answered on live
-// votes a moment ago, and are about to submit their next transactions. Without it, these would miss
-// this order block, which would carry nothing but the certificate, and wait for it and for their
-// own; and once clients are in two groups that take turns, nothing would bring them together again.
+// as that block had, at most for opt.Gather, and returns what the mempool holds then. It waits
+// shorter after each time that not all came. The clients of that block were answered on live votes a
+// moment ago, and are about to submit their next transactions. Without it, these would miss this
+// order block, which would carry nothing but the certificate, and wait for it and for their own;
+// and once clients are in two groups that take turns, nothing would bring them together again.
 // Clients that do not come back at once are soon not waited for.
 func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
-	if a.opt.Mempool == nil || a.opt.Gather <= 0 {
+	most := a.opt.Gather
+	if a.opt.Mempool == nil || most <= 0 {
 		return mempool
 	}
-	all := a.await(ctx, a.opt.Gather>>a.hurry)
-	switch {
-	case all && a.hurry > 0:
-		a.hurry--
-	case !all && a.hurry < hurryMax:
-		a.hurry++
+	a.learn(most) // of the last wait, if it ended before all had come
+	a.comeback.begin(a.expected.Load())
+	if a.await(ctx, a.patience.limit(most)) {
+		a.comeback.admitted(a.admitted.Load())
+		a.learn(most)
 	}
 	if now := a.opt.Mempool.Reap(bytesMax); now != nil {
 		return now
 	}
 	return mempool
+}
+
+// learn judges the last wait, once.
+func (a *App) learn(most time.Duration) {
+	if after, began := a.comeback.take(); began {
+		a.patience.learn(after, most)
+	}
 }
 
 // await tells whether all that are expected came within the limit.
@@ -63,4 +151,15 @@ func (a *App) await(ctx context.Context, limit time.Duration) bool {
 // clients have submitted another.
 func (a *App) expect(transactions int) {
 	a.expected.Store(a.admitted.Load() + int64(transactions))
+}
+
+// prepared notes when a proposal of this node for a height was made.
+func (a *App) prepared(height int64) { a.ownHeight, a.ownMade = height, time.Now() }
+
+// prevoted notes that the prevotes on the proposal of a height are there.
+func (a *App) prevoted(height int64) {
+	if height == a.ownHeight {
+		a.patience.went(time.Since(a.ownMade))
+		a.ownHeight = 0
+	}
 }

@@ -59,6 +59,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		taken, _ := pick(bundles, space, a.transactionsMax(state.Registry().Parameters(), bundles), state.Registry().Shares())
 		out.Txs = append(out.Txs, taken...)
 	}
+	a.prepared(req.Height)
 	return out, nil
 }
 
@@ -250,6 +251,7 @@ func (a *App) propose(p *preview) {
 // an error here (A2). It also holds the precommit back while a ledger block has been pending for
 // long.
 func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
+	a.prevoted(req.Height)
 	p, err := a.preview(req.Height, req.Time, req.Hash, req.Txs)
 	if err != nil {
 		return nil, fmt.Errorf("extend vote for block %d: %w", req.Height, err)
