@@ -268,7 +268,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; REPEAT=n, SECONDS=n: steadier figures; STRICT=1: missed targets fail); results in bench/out
+## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; WITH_FORMER=1: network beside release 0.1; REPEAT=n, SECONDS=n: steadier figures; STRICT=1: missed targets fail); results in bench/out
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
@@ -289,10 +289,11 @@ bench: pgtree build-node build-cometbft
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
 	@$(if $(findstring plain,$(BENCH)),scripts/setup-galera)
 	@$(if $(findstring engines,$(BENCH)),scripts/setup-mariadb)
+	@$(if $(WITH_FORMER),scripts/former-release $(FORMER))
 	@$(if $(findstring fabric,$(BENCH)),$(CARGO) build --release --locked -q -p chainify-sched --example fabric)
 	@$(GO) -C bench run . -bench $(BENCH) -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) \
 		-chainify $(CHAINIFY) -baseline $(CURDIR)/build/baseline -unsealed $(CHAINIFY)-unsealed -cometbft $(COMETBFT) \
-		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(ONLY),-only "$(ONLY)") $(if $(ROWS),-rows $(ROWS)) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(WITH_FORMER),-former $(FORMER)) $(if $(ONLY),-only "$(ONLY)") $(if $(ROWS),-rows $(ROWS)) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out

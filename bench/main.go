@@ -25,7 +25,7 @@ import (
 type options struct {
 	bench, pg, dir, out               string
 	chainify, baseline, unsealed      string
-	cometbft                          string
+	cometbft, former                  string
 	reorderer, snapshot               string
 	worker, python                    string
 	seed                              uint64
@@ -58,6 +58,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
 	f.StringVar(&o.cometbft, "cometbft", "", "CometBFT's own binary, for the network's server variant (make build-cometbft); empty: not measured")
+	f.StringVar(&o.former, "former", "", "network: source of release 0.1 as scripts/former-release makes it, to compare with (make bench FORMER=…); empty: not measured")
 	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
 	f.StringVar(&o.snapshot, "snapshot", filepath.Join("target", "release", "examples", "cost"), "program that measures snapshots of columns (make bench BENCH=snapshot)")
 	f.StringVar(&o.worker, "worker", filepath.Join("analytics", "target", "release", "chainify-analytics"), "the analytics worker (make build-analytics)")

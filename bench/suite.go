@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +111,14 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	if o.cometbft != "" {
 		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
 	}
+	if o.former != "" {
+		var err error
+		if cfg.FormerPG, err = treeOf(o.former); err != nil {
+			return err
+		}
+		cfg.Former = o.former
+		r.Command += " -former " + filepath.Base(o.former)
+	}
 	if o.unsealed != "" {
 		r.Command += " -unsealed " + filepath.Join("build", filepath.Base(o.unsealed))
 	}
@@ -118,6 +127,15 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Run(ctx, cfg, r)
+}
+
+// treeOf is the PostgreSQL tree of another source of Chainify.
+func treeOf(source string) (string, error) {
+	out, err := exec.Command(filepath.Join(source, "scripts", "state-dir")).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the PostgreSQL of %s (scripts/former-release makes it): %w", source, err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "pg"), nil
 }
 
 func runPapers(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -28,7 +28,7 @@ func figures(r *report.Report, cfg Config) error {
 		tailFigures(r, r.Find(chainifySync, 1)),
 		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
 		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
-		tpccFigures(r), readFigures(r), workloadFigures(r), serverFigures(r),
+		tpccFigures(r), readFigures(r), workloadFigures(r), serverFigures(r), formerFigures(r),
 	); err != nil {
 		return err
 	}
@@ -286,4 +286,9 @@ var targets = map[string]report.Target{
 	"network.bytes_over_standalone":        report.AtMost(3),
 	"network.tpcc":                         report.AtLeast(0.8),
 	"network.reads_while_writing":          report.AtLeast(0.95),
+
+	"network.former_waiting_one_p50":         report.AtMost(0.5),
+	"network.former_latency_waiting_one_p50": report.AtMost(0.4),
+	"network.former_waiting_one_cpu":         report.AtMost(0.5),
+	"network.former_waiting_one_bytes":       report.AtMost(0.5),
 }

@@ -25,6 +25,7 @@ var DefaultPgbenchClients = []int{8, 16, 24}
 type Config struct {
 	Dir, PG, Chainify, Baseline, Out string // Chainify and Baseline are the nodes' binaries
 	CometBFT                         string // CometBFT's own binary, for the server variant; empty: not measured
+	Former, FormerPG                 string // source of release 0.1, with what it was made into, and its PostgreSQL tree; empty: not measured
 	Unsealed                         string // that of a node without cryptography (cmd/unsealed); empty: not measured
 	Seed                             uint64
 	Repeat, Seconds, Customers       int
@@ -127,7 +128,7 @@ var ownWarmUp = []string{tpccFour, mixFour}
 
 // pooled are systems whose one client is answered so seldom that its percentiles are of all
 // repetitions together.
-var pooled = []string{chainifySync, deadOne, slowOne}
+var pooled = []string{chainifySync, formerSync, deadOne, slowOne}
 
 // follower is what is measured with something that another set showed, after that in each
 // repetition.

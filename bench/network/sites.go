@@ -61,6 +61,7 @@ type sites struct {
 	soon, much            *ours     // oursFour in the other modes
 	dead, slow            *impaired // oursFour with one organisation that is
 	unsealed              *ours     // four without cryptography; nil: not measured
+	former                *ours     // four of the release before; nil: not measured
 	server                *ours     // four whose CometBFT is a process of its own; nil: not measured
 	tpccs                 *tpccs
 	oneWorker             *oneWorker // oursOne otherwise set
@@ -85,7 +86,7 @@ func openSites(ctx context.Context, cfg Config, r *report.Report) (s *sites, err
 	if s.four, err = openNetwork(ctx, cfg, "four", settings, four, slices.Concat(cfg.tpccWorkloads(), cfg.mixWorkloads())...); err != nil {
 		return s, err
 	}
-	if err = s.openServer(ctx, cfg, four); err != nil {
+	if err = errors.Join(s.openServer(ctx, cfg, four), s.openFormer(ctx, cfg, four)); err != nil {
 		return s, err
 	}
 	if s.one, err = openNetwork(ctx, cfg, "one", ofOne(), []string{"solo"}, cfg.readWorkloads()...); err != nil {
@@ -316,8 +317,10 @@ func (s *sites) networks() []*harness.Network {
 	if s.unsealed != nil && s.unsealed.net != nil {
 		out = append(out, s.unsealed.net)
 	}
-	if s.server != nil && s.server.net != nil {
-		out = append(out, s.server.net)
+	for _, o := range []*ours{s.server, s.former} {
+		if o != nil && o.net != nil {
+			out = append(out, o.net)
+		}
 	}
 	if s.pair != nil && s.pair.net != nil {
 		out = append(out, s.pair.net)

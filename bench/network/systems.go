@@ -63,6 +63,10 @@ func (s *sites) systems(cfg Config) []system {
 		out = append(out, bothWays(serverFour, serverSync, s.server, s.server)...)
 		out = append(out, system{serverSync, many, s.server, s.server.wait(many)})
 	}
+	if s.former != nil {
+		out = append(out, bothWays(formerFour, formerSync, s.former, s.former)...)
+		out = append(out, system{formerSync, many, s.former, s.former.wait(many)})
+	}
 	if s.unsealed != nil {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})
 	}
