@@ -63,6 +63,8 @@ var targets = map[string]report.Target{
 
 	"executor.flat_block_sizes": report.AtMost(1.3),
 	"executor.flat_rows":        report.AtMost(1.3),
+	"executor.small_blocks":     report.AtMost(1.3),
+	"executor.block_of_one":     report.AtMost(0.5),
 
 	"executor.two_workers_over_pgbench_off": report.AtLeast(2.6),
 	"executor.tpcc_two_workers":             report.AtLeast(1.6),

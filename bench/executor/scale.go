@@ -15,6 +15,7 @@ const (
 	byBlockSize = "block of transactions" // Smallbank functions; the point is the number of transactions of a block
 	byRows      = "block on customers"    // the same; the point is the number of customers
 	loopBySize  = "no ledger, loop of"    // the same calls as in byBlockSize, in transactions as large
+	byItself    = "transactions, each a block"
 )
 
 // scale lists what the cost of a transaction is to be flat over.
@@ -30,6 +31,7 @@ func (s *sites) scale(cfg Config) []system {
 		bank := workload.NewSmallbank(cfg.Seed, uint64(block), int64(cfg.Customers))
 		out = append(out, system{loopBySize, float64(block), s.plain, s.loop(cfg.Seconds, bank, block, "run_block")})
 	}
+	add(byItself, 1, cfg.Customers, 1)
 	for _, customers := range cfg.Sizes {
 		add(byRows, customers, customers, cfg.Block)
 	}
@@ -56,8 +58,20 @@ func scaleFigures(r *report.Report) error {
 	add("executor.flat_rows", byRows, "as flat_block_sizes, over numbers of customers", cpu)
 	add("executor.flat_block_sizes_wall", byBlockSize, "the same as flat_block_sizes by elapsed time, with an fdatasync for each block", wall)
 	add("executor.flat_rows_wall", byRows, "the same as flat_rows by elapsed time", wall)
+	lone := r.Find(byItself, 1).CPUs()
+	for i := range lone {
+		lone[i] /= 1000
+	}
+	problems = append(problems, r.AddFigure("executor.block_of_one", lone, "ms", targets["executor.block_of_one"], "server processor time of a block of one transaction, Smallbank functions"))
+	if small, large := r.Find(byBlockSize, smallBlock), r.Find(byBlockSize, largeBlock); small != nil && large != nil {
+		problems = append(problems, r.AddRatio("executor.small_blocks", small.CPUs(), large.CPUs(), targets["executor.small_blocks"],
+			fmt.Sprintf("server processor time of a transaction, Smallbank functions: in blocks of %d / of %d", smallBlock, largeBlock)))
+	}
 	return errors.Join(problems...)
 }
+
+// The blocks of which a transaction may not cost much more in the smaller than in the larger.
+const smallBlock, largeBlock = 64, 4096
 
 // dearestOverCheapest takes the ratio within each repetition.
 func dearestOverCheapest(r *report.Report, name string, of func(*report.Series) []float64) []float64 {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -21,14 +20,6 @@ const (
 
 // distances are from each organisation to each other one, one way.
 var distances = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
-
-// Details of a sample by ledger block, in milliseconds: from one to the next, and of it what the
-// database of one organisation executes and commits.
-const (
-	blockCycle    = "block_cycle_ms"
-	blockExecutes = "block_execute_ms"
-	blockCommits  = "block_commit_ms"
-)
 
 // distant is a network whose organisations are at a distance from each other.
 type distant struct {
@@ -80,34 +71,13 @@ func distantSystems(cfg Config, o *ours) (out []system) {
 			{distantMany, point, up, o.wait(many)},
 			{distantFlood, point, up, o.asynchronous()},
 		} {
-			s.load = byBlock(at, s.load)
+			s.load = phased(at, s.load)
 			if cfg.wants(s.name) {
 				out = append(out, s)
 			}
 		}
 	}
 	return out
-}
-
-// byBlock adds to the load's details what a ledger block took, as seen at one organisation.
-func byBlock(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
-	return func(ctx context.Context, repetition int) (load, error) {
-		before, err := ledgerBlocks(ctx, o)
-		if err != nil {
-			return load{}, err
-		}
-		l, spent, err := phasesDuring(ctx, o, func(ctx context.Context) (load, error) { return of(ctx, repetition) })
-		if err != nil {
-			return l, err
-		}
-		after, err := ledgerBlocks(ctx, o)
-		blocks := float64(max(1, after-before))
-		l.more = map[string]float64{
-			sizeOfBlocks: float64(l.count) / blocks, blockCycle: float64(l.took.Milliseconds()) / blocks,
-			blockExecutes: spent["execution"] / blocks, blockCommits: spent["commit"] / blocks,
-		}
-		return l, err
-	}
 }
 
 // distanceFigures say what clients see, and how much pipelined blocks could gain at most. A block's
@@ -122,7 +92,7 @@ func distanceFigures(r *report.Report) error {
 			continue
 		}
 		at := fmt.Sprintf("four organisations, %v from each other one way", oneWay)
-		cycle, executes, commits, messages := flood.Details(blockCycle), flood.Details(blockExecutes), flood.Details(blockCommits), several.Details(blockCycle)
+		cycle, executes, commits, messages := flood.Details(blockCycle), flood.Details("execution"), flood.Details("commit"), several.Details(blockCycle)
 		saves := make([]float64, len(cycle))
 		for i := range cycle {
 			saves[i] = max(1, cycle[i]/max(messages[i], executes[i]+commits[i]))

@@ -111,9 +111,9 @@ func TestThePapersRun(t *testing.T) {
 		ids[f.ID] = f.Value > 0
 	}
 	for _, id := range []string{
-		"any2_zipf_3", "any2_uniform_3", "any2_over_all3_3", "any2_over_standalone_3", "slowdown_batch_1", "slowdown_batch_64", "slowdown_async",
+		"any2_zipf_3", "any2_uniform_3", "any2_over_all3_3", "any2_over_all3_uniform_3", "any2_over_standalone_3", "slowdown_batch_1", "slowdown_batch_64", "slowdown_async",
 		"clients_sync", "clients_async", "two_phase_over_ledger_1", "two_phase_over_ledger_4", "builtin_over_server_sync", "builtin_over_server_async",
-		"phase_proposal", "phase_consensus", "phase_execution", "phase_commit", "tpcc_slowdown_batch_1", "tpcc_slowdown_batch_64", "tpcc_builtin_over_server_async",
+		"phase_proposal", "phase_consensus", "phase_execution", "phase_commit", "phase_consensus_1000", "tpcc_slowdown_batch_1", "tpcc_slowdown_batch_64", "tpcc_builtin_over_server_async",
 	} {
 		if !ids["papers."+id] {
 			t.Errorf("no figure %s of %v", id, ids)

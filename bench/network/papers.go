@@ -20,6 +20,7 @@ const (
 	anyZipf    = "any-2 of 3, Zipf"
 	anyUniform = "any-2 of 3, uniform"
 	allZipf    = "all-3, Zipf"
+	allUniform = "all-3, uniform"
 	threePlain = "PostgreSQL, each committed by itself, Zipf"
 	anyBlocks  = "any-2 of 3, Zipf, so many transactions a block"
 	allBlocks  = "all-3, Zipf, so many transactions a block"
@@ -110,7 +111,7 @@ func (p *papers) open(ctx context.Context) error {
 		systems, tpcc []string
 	}{
 		{"any2", 2, threes, &p.two, []string{anyZipf, anyUniform, anyBlocks}, nil},
-		{"all3", 3, threes, &p.three, []string{allZipf, allBlocks}, nil},
+		{"all3", 3, threes, &p.three, []string{allZipf, allUniform, allBlocks}, nil},
 		{"papers", 0, fours, &p.four, []string{batched, byClients, byFlood, byTwoPhase, phasesOf}, []string{batchedTPCC, floodTPCC}},
 		{serverNet, 0, fours, &p.server, []string{besideWaits, besideFlood}, []string{besideFloodTPCC}},
 	} {
@@ -198,6 +199,7 @@ func (p *papers) systems() []system {
 		flooded(anyZipf, p.two, n, usual, zipfs)
 		flooded(anyUniform, p.two, n, usual, uniform)
 		flooded(allZipf, p.three, n, usual, zipfs)
+		flooded(allUniform, p.three, n, usual, uniform)
 		if p.alone != nil {
 			out = append(out, system{threePlain, float64(n), p.alone, p.alone.oneByOneOf(n, zipfs)})
 		}
@@ -218,7 +220,9 @@ func (p *papers) systems() []system {
 	flooded(besideFloodTPCC, p.server, 1, tpccPace, p.cfg.tpccStream)
 	if p.four != nil {
 		m := p.four.members()
-		out = append(out, system{phasesOf, 1, p.four, phased(m[0], m.inBatchesBy(1, 1, p.cfg, writes))})
+		for _, n := range phaseSizes {
+			out = append(out, system{phasesOf, float64(n), p.four, phased(m[0], m.inBatchesBy(1, n, p.cfg, writes))})
+		}
 	}
 	for _, n := range p.sessions {
 		waited(byClients, p.four, n, n, 1, writes)
@@ -349,6 +353,7 @@ func (p *papers) chainedFigures(r *report.Report) error {
 		at := float64(n)
 		errs = append(errs,
 			ratio(r, fmt.Sprintf("any2_over_all3_%d", n), anyZipf, at, allZipf, at, "ChainifyDB, figure 4.11a, which draws it: two of three PostgreSQL have to agree / all three; its third organisation kept a MySQL"),
+			ratio(r, fmt.Sprintf("any2_over_all3_uniform_%d", n), anyUniform, at, allUniform, at, "the same, customers drawn uniformly"),
 			ratio(r, fmt.Sprintf("any2_over_standalone_%d", n), anyZipf, at, threePlain, at, "ChainifyDB, figure 4.11: two of three / PostgreSQL with as many sessions; published: slightly more than 1 with 3, 6 and 12 clients"))
 	}
 	return errors.Join(append(errs, p.blockFigures(r))...)

@@ -15,8 +15,11 @@ import (
 	"github.com/chainify-db/chainify/bench/report"
 )
 
-// phasesOf is one waiting client whose transactions' phases are told.
+// phasesOf is one waiting client whose blocks' phases are told.
 const phasesOf = "4 organisations, one client that waits, by phase"
+
+// phaseSizes are how many transactions it submits at once.
+var phaseSizes = []int{1, 10, 100, 1000}
 
 // scrapeLimit bounds asking a node for its metrics.
 const scrapeLimit = 5 * time.Second
@@ -37,21 +40,30 @@ var phases = []phase{
 	{"commit", "chainify_operation_seconds", "operation", []string{"commit"}, "COMMIT in the database"},
 }
 
-// phased has one client wait for each answer, and adds to the load's details how many milliseconds
-// of each phase a transaction had at one organisation's node.
+// phased adds to the load's details how many milliseconds of each phase a ledger block had at one
+// organisation's node, from one block to the next, and how many transactions a block held.
 func phased(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
+		before, err := ledgerBlocks(ctx, o)
+		if err != nil {
+			return load{}, err
+		}
 		l, spent, err := phasesDuring(ctx, o, func(ctx context.Context) (load, error) { return of(ctx, repetition) })
 		if err != nil {
 			return l, err
 		}
-		l.more = map[string]float64{}
+		after, err := ledgerBlocks(ctx, o)
+		blocks := float64(max(1, after-before))
+		l.more = map[string]float64{sizeOfBlocks: float64(l.count) / blocks, blockCycle: float64(l.took.Milliseconds()) / blocks}
 		for name, milliseconds := range spent {
-			l.more[name] = milliseconds / float64(max(1, l.count))
+			l.more[name] = milliseconds / blocks
 		}
-		return l, nil
+		return l, err
 	}
 }
+
+// blockCycle is a detail of a sample: milliseconds from one ledger block to the next.
+const blockCycle = "block_cycle_ms"
 
 // phasesDuring runs a load, and gives how many milliseconds of each phase one organisation's node
 // spent meanwhile.
@@ -116,16 +128,21 @@ func scrape(ctx context.Context, o *harness.Organisation) ([]float64, error) {
 	return sums, nil
 }
 
-// phaseFigures are the phases of a transaction beside its whole time.
+// phaseFigures are the phases of a block, by how many transactions its one client submits at once.
 func phaseFigures(r *report.Report) error {
-	s := r.Find(phasesOf, 1)
-	if s == nil {
-		return nil
-	}
-	for _, p := range phases {
-		how := fmt.Sprintf("BTW 2023, figure 8, which draws it: a transaction of one waiting client of four organisations, %s; published: consensus is by far the longest", p.says)
-		if err := r.AddFigure("papers.phase_"+p.name, s.Details(p.name), "ms", report.Target{}, how); err != nil {
-			return err
+	for _, size := range phaseSizes {
+		s := r.Find(phasesOf, float64(size))
+		if s == nil {
+			continue
+		}
+		for _, p := range phases {
+			id, how := "papers.phase_"+p.name, "BTW 2023, figure 8, which draws it: a block of one waiting client of four organisations, %s; published: consensus is by far the longest"
+			if size > 1 {
+				id, how = fmt.Sprintf("%s_%d", id, size), fmt.Sprintf("StreamChain, by block size: the same with %d transactions at once, %%s", size)
+			}
+			if err := r.AddFigure(id, s.Details(p.name), "ms", report.Target{}, fmt.Sprintf(how, p.says)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
