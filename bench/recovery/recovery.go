@@ -95,7 +95,15 @@ func alone(ctx context.Context, cfg Config, r *report.Report) error {
 	if scrubbed.Rate == nil || by["checkpoint"].Samples == 0 || by["repair at the next touch"].Samples == 0 {
 		return fmt.Errorf("%s lacks a measurement", file)
 	}
+	rows, replay := by["500 blocks, rows"], by["500 blocks, replay"]
+	if rows.Samples == 0 || replay.Samples == 0 {
+		return fmt.Errorf("%s lacks a long replay", file)
+	}
 	return errors.Join(
+		r.AddFigure("recovery.long_rows_ms", []float64{rows.MS}, "ms", report.Target{},
+			fmt.Sprintf("500 blocks that change the same 100 rows of a table of %d, which are wrong then: step rows writes the last version of each, processor time, median of %d", cfg.Rows, rows.Samples)),
+		r.AddFigure("recovery.long_replay_ms", []float64{replay.MS}, "ms", report.Target{},
+			fmt.Sprintf("the same, step replay: the table reset to the checkpoint before them, and all executed again, median of %d", replay.Samples)),
 		r.AddFigure("recovery.checkpoint_ms", []float64{by["checkpoint"].MS}, "ms", targets["recovery.checkpoint_ms"],
 			fmt.Sprintf("a checkpoint of a table of %d rows, by the clock, median of %d", cfg.Rows, by["checkpoint"].Samples)),
 		r.AddFigure("recovery.scrub_rate", []float64{*scrubbed.Rate}, "rows/s", targets["recovery.scrub_rate"],

@@ -98,6 +98,22 @@ BEGIN
         CALL test.measure('replay', 'SELECT test.repair(''replay'')', n);
         COMMIT;
     END LOOP;
+    -- Many blocks that change the same rows. Step rows writes the last version of each and leaves out what later blocks supersede; step replay executes all.
+    PERFORM chainify_node.checkpoint();
+    FOR i IN 1 .. 500 LOOP
+        PERFORM * FROM test.run('UPDATE account SET balance = balance + 1 WHERE id BETWEEN 1 AND 100');
+        COMMIT;
+    END LOOP;
+    FOR i IN 1 .. many LOOP
+        SET LOCAL chainify.guard = off;
+        SET LOCAL session_replication_role = replica;
+        UPDATE account SET balance = 0 WHERE id BETWEEN 1 AND 100;
+        SET LOCAL session_replication_role = origin;
+        CALL test.measure('500 blocks, rows', 'SELECT test.repair(''rows'', 1)', 500);
+        COMMIT;
+        CALL test.measure('500 blocks, replay', 'SELECT test.repair(''replay'', 1)', 500);
+        COMMIT;
+    END LOOP;
 END $$;
 CREATE VIEW test.result AS SELECT what, count(*) AS samples, round((1000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds))::numeric, 2) AS ms,
        round((percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN seconds > 0 THEN rows / seconds END))::numeric, -3) AS rows_per_second
