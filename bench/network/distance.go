@@ -109,5 +109,9 @@ func distanceFigures(r *report.Report) error {
 			}
 		}
 	}
-	return nil
+	near, far := r.Find(distantFlood, float64(distances[0].Milliseconds())), r.Find(distantFlood, float64(distances[len(distances)-1].Milliseconds()))
+	if near == nil || far == nil {
+		return nil
+	}
+	return r.AddRatio("distance.flood_far_over_near", far.Values(), near.Values(), report.Target{}, "clients that do not wait: the longest distance / the shortest")
 }
