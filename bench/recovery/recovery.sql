@@ -98,7 +98,8 @@ BEGIN
         CALL test.measure('replay', 'SELECT test.repair(''replay'')', n);
         COMMIT;
     END LOOP;
-    -- Many blocks that change the same rows. Step rows writes the last version of each and leaves out what later blocks supersede; step replay executes all.
+    -- Many blocks that change the same rows. Step rows writes the last version of each.
+    -- Step replay executes all.
     PERFORM chainify_node.checkpoint();
     FOR i IN 1 .. 500 LOOP
         PERFORM * FROM test.run('UPDATE account SET balance = balance + 1 WHERE id BETWEEN 1 AND 100');

@@ -25,11 +25,13 @@ func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 		name    string
 		sql     []string // of one session each
 		idle    bool     // afterwards
+		nested  bool     // then in a subtransaction: a cancel does not end the transaction with the lock
 		inParts bool     // a worker waits; otherwise a part gives up at once, and the leader waits when it runs the block alone
 	}{
-		{"idle", []string{fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR UPDATE", waitingRow)}, true, true},
-		{"shared", []string{share, share}, false, true},
-		{"alone", []string{"UPDATE parts SET n = 0 WHERE id = 4"}, true, false},
+		{"idle", []string{fmt.Sprintf("SELECT FROM parts WHERE id = %d FOR UPDATE", waitingRow)}, true, false, true},
+		{"shared", []string{share, share}, false, false, true},
+		{"nested", []string{share}, false, true, true},
+		{"alone", []string{"UPDATE parts SET n = 0 WHERE id = 4"}, true, false, false},
 	} {
 		t.Run(lock.name, func(t *testing.T) {
 			r := newPartsRun(t, server, lock.name)
@@ -41,6 +43,11 @@ func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 			ended := make(chan error, len(lock.sql))
 			for _, sql := range lock.sql {
 				conns = append(conns, r.hold(sql))
+				if lock.nested {
+					if _, err := conns[len(conns)-1].Exec(t.Context(), "SAVEPOINT s"); err != nil {
+						t.Fatal(err)
+					}
+				}
 				if !lock.idle {
 					go next(conns[len(conns)-1], "SELECT pg_sleep(60)", ended)
 				}
@@ -74,7 +81,13 @@ func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 				if lock.idle { // the server has closed the connection
 					next(conn, "COMMIT", ended)
 				}
-				if err := <-ended; lock.idle != conn.IsClosed() || !lock.idle && sqlState(err) != "CH007" {
+				if lock.nested { // first its statement, then its connection
+					if err := <-ended; sqlState(err) != "CH007" {
+						t.Errorf("the statement in a subtransaction ended with %v", err)
+					}
+					next(conn, "ROLLBACK TO s", ended)
+				}
+				if err := <-ended; (lock.idle || lock.nested) != conn.IsClosed() || !conn.IsClosed() && sqlState(err) != "CH007" {
 					t.Errorf("the session goes on, closed %v: %v", conn.IsClosed(), err)
 				}
 			}
