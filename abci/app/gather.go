@@ -30,18 +30,24 @@ const tripsKept = 8
 type patience struct {
 	hurry uint // how often the time is halved
 	trips [tripsKept]time.Duration
-	next  int // of trips
+	went  int // how many trips there were
 }
 
-// went notes how long a proposal took to the others, and their prevotes back.
-func (p *patience) went(trip time.Duration) {
-	p.trips[p.next] = trip
-	p.next = (p.next + 1) % tripsKept
+// came notes how long a proposal took to the others, and their prevotes back.
+func (p *patience) came(trip time.Duration) {
+	p.trips[p.went%tripsKept] = trip
+	p.went++
 }
 
 // distance is how long a message travels: half of the shortest trip, since longer ones found busy
-// nodes. It is 0 until all trips are there.
-func (p *patience) distance() time.Duration { return slices.Min(p.trips[:]) / 2 }
+// nodes. It is 0 before the first.
+func (p *patience) distance() time.Duration {
+	known := p.trips[:min(p.went, tripsKept)]
+	if len(known) == 0 {
+		return 0
+	}
+	return slices.Min(known) / 2
+}
 
 // limit is for how long to wait, at most. For clients that stayed away again and again the distance
 // does not count.
@@ -55,7 +61,8 @@ func (p *patience) limit(most time.Duration) time.Duration {
 // learn takes how long after the begin of a wait all had come, be it after its end; comeNot: they
 // have not.
 func (p *patience) learn(came, most time.Duration) {
-	longer := patience{hurry: max(p.hurry, 1) - 1, trips: p.trips}
+	longer := *p
+	longer.hurry = max(p.hurry, 1) - 1
 	switch {
 	case came <= longer.limit(most):
 		p.hurry = longer.hurry
@@ -159,7 +166,7 @@ func (a *App) prepared(height int64) { a.ownHeight, a.ownMade = height, time.Now
 // prevoted notes that the prevotes on the proposal of a height are there.
 func (a *App) prevoted(height int64) {
 	if height == a.ownHeight {
-		a.patience.went(time.Since(a.ownMade))
+		a.patience.came(time.Since(a.ownMade))
 		a.ownHeight = 0
 	}
 }

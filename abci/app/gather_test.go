@@ -122,7 +122,7 @@ func TestPatience(t *testing.T) {
 	far := func(hurry uint) *patience {
 		p := &patience{hurry: hurry}
 		for i := range tripsKept {
-			p.went(time.Duration(100+i) * time.Millisecond)
+			p.came(time.Duration(100+i) * time.Millisecond)
 		}
 		return p
 	}
@@ -167,14 +167,14 @@ func TestPatience(t *testing.T) {
 // A trip is known from an own proposal and its prevotes, and from nobody else's.
 func TestATripIsOfAnOwnProposal(t *testing.T) {
 	c, _ := gathering(t, 0) // one own proposal
-	if c.app.patience.trips[0] == 0 || c.app.patience.next != 1 {
+	if c.app.patience.trips[0] == 0 || c.app.patience.went != 1 {
 		t.Errorf("trips %v after one own proposal", c.app.patience.trips)
 	}
 	c.app.prevoted(c.app.ownHeight + 7)
 	c.app.prepared(9)
 	c.app.prevoted(8)
-	if c.app.patience.next != 1 {
-		t.Errorf("%d trips after prevotes on another's proposal", c.app.patience.next)
+	if c.app.patience.went != 1 {
+		t.Errorf("%d trips after prevotes on another's proposal", c.app.patience.went)
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 // distances are from each organisation to each other one, one way.
 var distances = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
 
+// distantInFlight bundles of a client have no outcome: a block takes longer at a distance, and
+// clients must not wait for it.
+const distantInFlight = 4 * inFlight
+
 // distant is a network whose organisations are at a distance from each other.
 type distant struct {
 	*ours
@@ -69,7 +73,7 @@ func distantSystems(cfg Config, o *ours) (out []system) {
 		for _, s := range []system{
 			{distantOne, point, up, o.wait(1)},
 			{distantMany, point, up, o.wait(many)},
-			{distantFlood, point, up, o.asynchronous()},
+			{distantFlood, point, up, o.members().flooded(cfg, pace{bundle, distantInFlight}, cfg.uniform)},
 		} {
 			s.load = phased(at, s.load)
 			if cfg.wants(s.name) {

@@ -40,8 +40,8 @@ var phases = []phase{
 	{"commit", "chainify_operation_seconds", "operation", []string{"commit"}, "COMMIT in the database"},
 }
 
-// phased adds to the load's details how many milliseconds of each phase a ledger block had at one
-// organisation's node, from one block to the next, and how many transactions a block held.
+// phased adds to the load's details what a ledger block had at one organisation's node: how many
+// milliseconds of each phase and up to the next block, and how many transactions.
 func phased(o *harness.Organisation, of func(context.Context, int) (load, error)) func(context.Context, int) (load, error) {
 	return func(ctx context.Context, repetition int) (load, error) {
 		before, err := ledgerBlocks(ctx, o)

@@ -99,13 +99,13 @@ BEGIN
         COMMIT;
     END LOOP;
     -- Many blocks that change the same rows. Step rows writes the last version of each.
-    -- Step replay executes all.
+    -- Step replay resets the table and executes all, so that three times are enough.
     PERFORM chainify_node.checkpoint();
     FOR i IN 1 .. 500 LOOP
         PERFORM * FROM test.run('UPDATE account SET balance = balance + 1 WHERE id BETWEEN 1 AND 100');
         COMMIT;
     END LOOP;
-    FOR i IN 1 .. many LOOP
+    FOR i IN 1 .. least(many, 3) LOOP
         SET LOCAL chainify.guard = off;
         SET LOCAL session_replication_role = replica;
         UPDATE account SET balance = 0 WHERE id BETWEEN 1 AND 100;

@@ -58,7 +58,10 @@ func (n *Network) InitNodes(ctx context.Context) error {
 	}
 	args := []string{
 		"testnet", "--organisations", strings.Join(names, ","), "--dir", filepath.Join(n.Dir, "nodes"),
-		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent), "--block-time-max", n.blockTime.String(),
+		"--base-port", fmt.Sprint(base), "--consent", fmt.Sprint(n.consent),
+	}
+	if n.blockTime > 0 {
+		args = append(args, "--block-time-max", n.blockTime.String())
 	}
 	if n.snapshotEvery > 0 {
 		args = append(args, "--snapshot-every", fmt.Sprint(n.snapshotEvery))
