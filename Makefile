@@ -296,10 +296,11 @@ bench: pgtree build-node build-cometbft
 endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
-.PHONY: steady
-steady: MINUTES = 60
-steady: pgtree build-node
-	@$(GO) -C bench run . -bench steady $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+## years: the same clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
+.PHONY: steady years
+steady years: MINUTES = 60
+steady years: pgtree build-node
+	@$(GO) -C bench run . -bench $(if $(filter years,$@),retention,steady) $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
 ## performance: docs/performance.md from the reports in bench/out
 .PHONY: performance

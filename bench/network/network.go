@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -37,7 +38,8 @@ type Config struct {
 	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 
-	consent int // of a network that is opened; 0: the default
+	consent int                          // of a network that is opened; 0: the default
+	founded func(*harness.Network) error // done before the nodes' first start, where there is more to do
 }
 
 // The systems compared. The number in a series' point is that of its clients, where clients wait
