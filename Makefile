@@ -7,6 +7,7 @@ MAKEFLAGS   += --no-print-directory
 
 PG_MAJOR  := 15
 MAJORS    ?= 17 18
+MAJOR_E2E ?= Definitions|EnginesAgree|Ladder|ComesBack
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 # Evaluated when used: before setup the user of the servers may not exist.
 STATE      = $(shell scripts/state-dir)
@@ -112,21 +113,29 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, a network of both majors and pg_upgrade with each of MAJORS (17 18) beside 15; as root, for root directories of newer Debian releases
+## test-majors: the SQL tests, the backend's tests, networks of both majors and pg_upgrade with each of MAJORS (17 18) beside 15, then networks of all of them; MAJOR_E2E=. takes all tests of networks; as root, for root directories of newer Debian releases
 .PHONY: test-majors
-test-majors: pgtree build-node
+test-majors: pgtree build-node build-cometbft
 	@scripts/setup-mariadb
 	$(foreach major,$(MAJORS),$(call TEST_MAJOR,$(STATE)/pg$(major),$(major)))
+	$(if $(word 2,$(MAJORS)),$(call NETWORKS_OF_MAJORS,$(subst $(space),:,$(foreach major,$(MAJORS),$(STATE)/pg$(major)))))
 
 define TEST_MAJOR
 	@scripts/setup-major $(2)
 	scripts/regress $(1)
 	scripts/test-pg-upgrade $(PGTREE) $(1)
 	scripts/with-postgres $(1) bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(1) CHAINIFY_E2E_BIN=$(CHAINIFY) \
-		$(GO) test -count=1 -timeout 15m -parallel 2 ./e2e -run 'Definitions|EnginesAgree|Ladder|ComesBack' -v
+	$(call NETWORKS_OF_MAJORS,$(1))
 
 endef
+
+# The organisations of each network take 15 and these trees in turn.
+define NETWORKS_OF_MAJORS
+cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(1) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
+		$(GO) test -count=1 -timeout 60m -parallel 2 ./e2e -run '$(MAJOR_E2E)' -v
+endef
+
+space := $(subst ,, )
 
 ## check-cometbft: compile the node with the release of CometBFT before the pinned one
 .PHONY: check-cometbft
@@ -297,10 +306,11 @@ bench: pgtree build-node build-cometbft
 endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
-.PHONY: steady
-steady: MINUTES = 60
-steady: pgtree build-node
-	@$(GO) -C bench run . -bench steady $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+## years: the same clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
+.PHONY: steady years
+steady years: MINUTES = 60
+steady years: pgtree build-node
+	@$(GO) -C bench run . -bench $(if $(filter years,$@),retention,steady) $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
 ## performance: docs/performance.md from the reports in bench/out
 .PHONY: performance

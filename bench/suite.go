@@ -48,6 +48,7 @@ var benchmarks = []benchmark{
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
 	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, runDistance},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
+	{"retention", "years in a short time: disks, throughput and archive of organisations that drop what is old", true, runRetention},
 }
 
 // chosen gives the benchmarks named, separated by commas; all for "all".
@@ -291,14 +292,22 @@ func runEngines(ctx context.Context, o options, r *report.Report, progress io.Wr
 }
 
 func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := network.SteadyConfig{
+	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
+	return network.Steady(ctx, steadyConfig(o, progress), r)
+}
+
+func runRetention(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	r.Command += fmt.Sprintf(" -minutes %d", o.minutes)
+	return network.Retention(ctx, steadyConfig(o, progress), r)
+}
+
+func steadyConfig(o options, progress io.Writer) network.SteadyConfig {
+	return network.SteadyConfig{
 		Config: network.Config{
 			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Seconds: o.seconds, Customers: o.customers, Progress: progress,
 		},
 		Rate: o.rate, Length: time.Duration(o.minutes) * time.Minute,
 	}
-	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
-	return network.Steady(ctx, cfg, r)
 }
 
 func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

@@ -74,7 +74,7 @@ func emptyNetwork(ctx context.Context, t *testing.T, cfg harness.Config) *harnes
 	must(t, err)
 	must(t, os.Chmod(parent, 0o755))
 	cfg.Dir, cfg.PG, cfg.Chainify, cfg.Database = filepath.Join(parent, "net"), pg, bin, database
-	cfg.OtherPG = os.Getenv("CHAINIFY_E2E_OTHER_PG")
+	cfg.OtherPG = filepath.SplitList(os.Getenv("CHAINIFY_E2E_OTHER_PG"))
 	net, err := harness.New(ctx, cfg)
 	must(t, err)
 	t.Cleanup(func() {

@@ -47,7 +47,7 @@ func newMetrics(db *database) *Metrics {
 			}
 		},
 		Queue:    func() gateway.Stats { return gateway.Stats{Pending: 5, Unordered: 1, EarlyAborts: 3} },
-		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 }, Oldest: func() int64 { return 1 },
+		Evidence: func() uint64 { return 0 }, Suspended: func() int { return 0 }, Oldest: func() int64 { return 1 }, Keep: 1000,
 	}
 	if db != nil {
 		standing.Database = db
@@ -90,8 +90,8 @@ func TestWhatStandsIsToldWhenAsked(t *testing.T) {
 		`chainify_ledger_blocks{stage="ordered"}`: "4", `chainify_ledger_blocks{stage="committed"}`: "2",
 		`chainify_queue_transactions{stage="pending"}`: "5", "chainify_deviations_open": "1", "chainify_database_up": "1",
 		`chainify_database_servers{standing="standby"}`: "2", `chainify_database_servers{standing="other_primary"}`: "1", "chainify_standby_lag_blocks": "5",
-		"chainify_early_aborts_total": "3",
-		"chainify_scrub_age_seconds":  "60", "chainify_scrub_interval_seconds": "600", `chainify_mirrors{stage="wanted"}`: "3", `chainify_mirrors{stage="serving"}`: "2", "chainify_mirror_lag_blocks": "4",
+		"chainify_early_aborts_total": "3", "chainify_oldest_order_block": "1", "chainify_order_blocks_kept": "1000",
+		"chainify_scrub_age_seconds": "60", "chainify_scrub_interval_seconds": "600", `chainify_mirrors{stage="wanted"}`: "3", `chainify_mirrors{stage="serving"}`: "2", "chainify_mirror_lag_blocks": "4",
 		`chainify_votes_total{organisation="cargo",verdict="differs"}`:       "0", // there before its first step
 		`chainify_build_info{chain="trade",organisation="acme",version="1"}`: "1",
 	})

@@ -23,6 +23,7 @@ type Standing struct {
 	Suspended func() int
 	// Oldest is the oldest order block that the node has.
 	Oldest   func() int64
+	Keep     int64             // how many of the newest order blocks the node keeps; 0: all
 	Database backend.Inspector // nil: there is none, or it does not tell
 	// Lane tells what the express lane has done, and false when it is off; nil: it is off.
 	Lane func() (lane.Counts, bool)
@@ -39,6 +40,7 @@ var (
 	build         = describe("build_info", "1, with the node's version.", "version", "organisation", "chain")
 	height        = describe("height", "The last block of the order.")
 	oldest        = describe("oldest_order_block", "The oldest block of the order that this node still has.")
+	kept          = describe("order_blocks_kept", "How many of the newest order blocks this node keeps ([retention] order_blocks); 0: all.")
 	blocks        = describe("ledger_blocks", "The last ledger block ordered, certified, and committed in the organisation's database.", "stage")
 	peersUp       = describe("peers", "Other nodes that are connected.")
 	organisations = describe("organisations", "Organisations with a database.")
@@ -66,7 +68,7 @@ var (
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
+		state, build, height, oldest, kept, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
 	}
 )
 
@@ -98,6 +100,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(build, 1, s.Version, s.Organisation, s.ChainId)
 	gauge(height, float64(s.Height))
 	gauge(oldest, float64(c.Oldest()))
+	gauge(kept, float64(c.Keep))
 	gauge(blocks, float64(s.LastOrdered), "ordered")
 	gauge(blocks, float64(s.LastCertified), "certified")
 	gauge(blocks, float64(s.LastCommitted), "committed")

@@ -166,6 +166,7 @@ func (n *node) newMetrics() *metrics.Metrics {
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
 		Oldest:    n.order.oldest,
+		Keep:      n.opt.Config.Retention.OrderBlocks,
 		Lane:      n.order.laneCounts,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)

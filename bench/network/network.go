@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -38,8 +39,9 @@ type Config struct {
 	Only                             []string      // of the systems only those whose names contain one of these; empty: all
 	Progress                         io.Writer
 
-	consent int  // of a network that is opened; 0: the default
-	distant bool // its organisations are at a distance that can be set
+	consent int                          // of a network that is opened; 0: the default
+	distant bool                         // its organisations are at a distance that can be set
+	founded func(*harness.Network) error // done before the nodes' first start, where there is more to do
 }
 
 // The systems compared. The number in a series' point is that of its clients, where clients wait

@@ -248,6 +248,12 @@ func openNetwork(ctx context.Context, cfg Config, name string, settings map[stri
 			return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, plain, bank, forBaseline) })
 		},
 		func() error { return net.InitNodes(ctx) },
+		func() error {
+			if cfg.founded == nil {
+				return nil
+			}
+			return cfg.founded(net)
+		},
 		func() error { return net.StartNodes(ctx, readyLimit) },
 		func() error {
 			return net.Organisations[0].Exec(ctx, "dba", "SELECT chainify.attach("+strings.Join(tables, ", ")+")")

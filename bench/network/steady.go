@@ -22,7 +22,7 @@ import (
 // SteadyConfig is a constant rate for a time.
 type SteadyConfig struct {
 	Config
-	Rate   int           // transactions a second, of all organisations together
+	Rate   int           // transactions a second, of all organisations together; 0: each client submits when it is answered
 	Length time.Duration // how long it is held
 }
 
@@ -91,6 +91,7 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 		return err
 	}
 	s := &steady{cfg: cfg, ours: o, report: r}
+	s.look = s.held
 	if err := s.run(ctx); err != nil {
 		return err
 	}
@@ -108,19 +109,21 @@ type steady struct {
 	cfg    SteadyConfig
 	ours   *ours
 	report *report.Report
+	// look measures at the end of the i-th of even times, from 1 on; answered is what clients saw in it.
+	look func(ctx context.Context, i int, answered load) error
 
 	mu    sync.Mutex
 	times []time.Duration // answered since the last look
 	total int
 }
 
-// run lets clients submit on schedule, and looks meanwhile.
+// run lets clients submit, on schedule where there is a rate, and looks meanwhile.
 func (s *steady) run(ctx context.Context) (err error) {
 	var open sessions
 	defer func() { err = errors.Join(err, open.close(ctx)) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	began := time.Now()
-	every := time.Duration(steadyClients) * time.Second / time.Duration(s.cfg.Rate)
+	every := s.interval()
 	for i := range steadyClients {
 		conn, err := open.open(ctx, s.ours.net.Organisations[i%len(s.ours.net.Organisations)], database)
 		if err != nil {
@@ -130,7 +133,7 @@ func (s *steady) run(ctx context.Context) (err error) {
 		group.Go(func() error {
 			// Latency counts from when a transaction was due: a client that was held up does not
 			// hide it.
-			for due := began.Add(every * time.Duration(i) / steadyClients); due.Before(began.Add(s.cfg.Length)); due = due.Add(every) {
+			for due := began.Add(every * time.Duration(i) / steadyClients); due.Before(began.Add(s.cfg.Length)); due = after(due, every) {
 				if err := until(groupCtx, due); err != nil {
 					return err
 				}
@@ -147,8 +150,24 @@ func (s *steady) run(ctx context.Context) (err error) {
 			return nil
 		})
 	}
-	group.Go(func() error { return s.look(groupCtx, began) })
+	group.Go(func() error { return s.looks(groupCtx, began) })
 	return group.Wait()
+}
+
+// interval is the time from one transaction of a client to its next; 0: no schedule.
+func (s *steady) interval() time.Duration {
+	if s.cfg.Rate == 0 {
+		return 0
+	}
+	return time.Duration(steadyClients) * time.Second / time.Duration(s.cfg.Rate)
+}
+
+// after is when a client's next transaction is due.
+func after(due time.Time, every time.Duration) time.Time {
+	if every == 0 {
+		return time.Now()
+	}
+	return due.Add(every)
 }
 
 func until(ctx context.Context, at time.Time) error {
@@ -169,8 +188,8 @@ func (s *steady) answered(after time.Duration) {
 	s.total++
 }
 
-// look samples all measures at even times.
-func (s *steady) look(ctx context.Context, began time.Time) error {
+// looks has all measured at even times.
+func (s *steady) looks(ctx context.Context, began time.Time) error {
 	every := s.cfg.Length / steadyLooks
 	for i := 1; i <= steadyLooks; i++ {
 		if err := until(ctx, began.Add(every*time.Duration(i))); err != nil {
@@ -181,29 +200,37 @@ func (s *steady) look(ctx context.Context, began time.Time) error {
 		s.times = nil
 		s.mu.Unlock()
 		slices.Sort(l.latencies)
-		nodes, errNodes := machine.TreesHeld(s.ours.nodes())
-		databases, errDatabases := machine.TreesHeld(s.ours.databases())
-		wal, errWAL := sum(ctx, s.ours.net, "SELECT sum(size) FROM pg_ls_waldir()")
-		messages, errMessages := orderLogs(s.ours.net)
-		if err := errors.Join(errNodes, errDatabases, errWAL, errMessages); err != nil {
+		if err := s.look(ctx, i, l); err != nil {
 			return err
 		}
-		const mb = 1 << 20
-		for name, value := range map[string]float64{
-			latency50: l.quantile(0.5), latency99: l.quantile(0.99), rateDone: l.rate(), nodeMemory: float64(nodes.Memory) / mb,
-			dbMemory: float64(databases.Memory) / mb, nodeFiles: float64(nodes.Files), dbFiles: float64(databases.Files), walFiles: float64(wal) / mb,
-			orderLog: float64(messages) / mb,
-		} {
-			if l.count == 0 && (name == latency50 || name == latency99) {
-				continue // nobody was answered, so nobody waited for a known time
-			}
-			s.report.Add(name, 0, unitOf(name), report.Sample{
-				Repetition: i, Value: value, Transactions: l.count, Seconds: every.Seconds(), Load: machine.Load(),
-			})
-		}
-		fmt.Fprintf(s.cfg.Progress, "%s of %s: %4.0f tx/s, p50 %6.1f ms, p99 %6.1f ms, nodes %4d MB, databases %4d MB, WAL %4d MB, the order's %4d MB\n",
-			(every * time.Duration(i)).Round(time.Second), s.cfg.Length, l.rate(), l.quantile(0.5), l.quantile(0.99), nodes.Memory/mb, databases.Memory/mb, wal/mb, messages/mb)
 	}
+	return nil
+}
+
+// held measures latency, and what the servers hold.
+func (s *steady) held(ctx context.Context, i int, l load) error {
+	nodes, errNodes := machine.TreesHeld(s.ours.nodes())
+	databases, errDatabases := machine.TreesHeld(s.ours.databases())
+	wal, errWAL := sum(ctx, s.ours.net, "SELECT sum(size) FROM pg_ls_waldir()")
+	messages, errMessages := orderLogs(s.ours.net)
+	if err := errors.Join(errNodes, errDatabases, errWAL, errMessages); err != nil {
+		return err
+	}
+	const mb = 1 << 20
+	for name, value := range map[string]float64{
+		latency50: l.quantile(0.5), latency99: l.quantile(0.99), rateDone: l.rate(), nodeMemory: float64(nodes.Memory) / mb,
+		dbMemory: float64(databases.Memory) / mb, nodeFiles: float64(nodes.Files), dbFiles: float64(databases.Files), walFiles: float64(wal) / mb,
+		orderLog: float64(messages) / mb,
+	} {
+		if l.count == 0 && (name == latency50 || name == latency99) {
+			continue // nobody was answered, so nobody waited for a known time
+		}
+		s.report.Add(name, 0, unitOf(name), report.Sample{
+			Repetition: i, Value: value, Transactions: l.count, Seconds: l.took.Seconds(), Load: machine.Load(),
+		})
+	}
+	fmt.Fprintf(s.cfg.Progress, "%s of %s: %4.0f tx/s, p50 %6.1f ms, p99 %6.1f ms, nodes %4d MB, databases %4d MB, WAL %4d MB, the order's %4d MB\n",
+		(l.took * time.Duration(i)).Round(time.Second), s.cfg.Length, l.rate(), l.quantile(0.5), l.quantile(0.99), nodes.Memory/mb, databases.Memory/mb, wal/mb, messages/mb)
 	return nil
 }
 
@@ -219,7 +246,7 @@ func unitOf(name string) string {
 // figures compares the last quarter with the second.
 func (s *steady) figures() error {
 	for _, m := range measures {
-		second, last := s.quarter(m.name, 2), s.quarter(m.name, quarters)
+		second, last := quarter(s.report, m.name, 2), quarter(s.report, m.name, quarters)
 		target := report.AtMost(flat)
 		if m.name == latency99 || m.name == orderLog { // one slow moment of the machine decides the one; the other grows up to 1 GB a node, and is cut there
 			target = report.Target{}
@@ -236,8 +263,8 @@ func (s *steady) figures() error {
 }
 
 // quarter gives the values of a measure in a quarter of the time, from 1 on.
-func (s *steady) quarter(name string, q int) (values []float64) {
-	if series := s.report.Find(name, 0); series != nil {
+func quarter(r *report.Report, name string, q int) (values []float64) {
+	if series := r.Find(name, 0); series != nil {
 		for _, x := range series.Samples {
 			if (x.Repetition-1)*quarters/steadyLooks == q-1 {
 				values = append(values, x.Value)
@@ -253,7 +280,7 @@ func (s *steady) draw() error {
 		Title: fmt.Sprintf("%d transactions a second for %g minutes: what was measured / its second quarter", s.cfg.Rate, s.cfg.Length.Minutes()), X: "minutes", Y: "ratio",
 	}
 	for _, m := range measures {
-		series, base := s.report.Find(m.name, 0), report.Median(s.quarter(m.name, 2))
+		series, base := s.report.Find(m.name, 0), report.Median(quarter(s.report, m.name, 2))
 		if series == nil || m.name == latency99 {
 			continue
 		}

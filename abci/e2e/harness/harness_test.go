@@ -159,3 +159,16 @@ func TestPollTellsItsLimitFromAnError(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+// With one other tree every second organisation has it; with two, three majors are in one network.
+func TestTheOrganisationsTakeTheTreesInTurn(t *testing.T) {
+	for others, want := range map[string]string{"": "15 15 15 15", "17": "15 17 15 17", "17:18": "15 17 18 15"} {
+		cfg, got := Config{PG: "15", OtherPG: filepath.SplitList(others)}, make([]string, 4)
+		for i := range got {
+			got[i] = cfg.tree(i)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("beside %q they have %v, want %s", others, got, want)
+		}
+	}
+}

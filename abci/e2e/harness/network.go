@@ -24,7 +24,7 @@ type Config struct {
 	Database      string // made in every cluster
 	Organisations []string
 	MariaDB       []string      // those of them that keep a MariaDB; the others keep a PostgreSQL
-	OtherPG       string        // the tree of every second organisation, of another major; empty: PG
+	OtherPG       []string      // trees of other majors: the organisations take PG and these in turn
 	OrderingOnly  []string      // organisations beside these that have no database
 	Consent       int           // how many of the first must report the same effects; 0: the default
 	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
@@ -138,10 +138,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 
 // organisation describes a member and its database of either engine.
 func (n *Network) organisation(cfg Config, i, port int) *Organisation {
-	name, tree := cfg.Organisations[i], cfg.PG
-	if i%2 == 1 && cfg.OtherPG != "" {
-		tree = cfg.OtherPG
-	}
+	name, tree := cfg.Organisations[i], cfg.tree(i)
 	o := &Organisation{Node: Node{Name: name, net: n}}
 	dir, run, pids := filepath.Join(cfg.Dir, name), filepath.Join(cfg.Dir, "run"), filepath.Join(cfg.Dir, "pids")
 	if slices.Contains(cfg.MariaDB, name) {
@@ -150,6 +147,14 @@ func (n *Network) organisation(cfg Config, i, port int) *Organisation {
 	}
 	o.Cluster = &Cluster{Name: name, Port: port, SocketDir: run, account: n.account, bin: programs(tree), dir: dir, pidDir: pids}
 	return o
+}
+
+// tree is that of the i-th organisation.
+func (cfg Config) tree(i int) string {
+	if i %= 1 + len(cfg.OtherPG); i > 0 {
+		return cfg.OtherPG[i-1]
+	}
+	return cfg.PG
 }
 
 // programs is where a tree has those of PostgreSQL, of whatever major.

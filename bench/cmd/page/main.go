@@ -17,7 +17,7 @@ import (
 )
 
 // sections are the benchmarks in the order of the page.
-var sections = []string{"executor", "network", "plain", "distance", "papers", "engines", "fabric", "recovery", "joining", "verify", "snapshot", "analytics", "steady"}
+var sections = []string{"executor", "network", "plain", "distance", "papers", "engines", "fabric", "recovery", "joining", "verify", "snapshot", "analytics", "steady", "retention"}
 
 const head = `# Performance
 <!-- Written by go run ./bench/cmd/page from the reports of the benchmarks; what is changed here is lost. -->

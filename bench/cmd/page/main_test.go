@@ -117,7 +117,7 @@ func TestPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	for _, heading := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		found = append(found, heading[1])
 	}
-	if want := []string{"executor", "network", "plain", "distance", "papers", "engines", "fabric", "recovery", "joining", "verify", "snapshot", "analytics", "steady"}; !slices.Equal(found, want) {
+	if want := []string{"executor", "network", "plain", "distance", "papers", "engines", "fabric", "recovery", "joining", "verify", "snapshot", "analytics", "steady", "retention"}; !slices.Equal(found, want) {
 		t.Errorf("sections %v, want %v", found, want)
 	}
 	// A new measurement takes the place of its section; the others stay.
