@@ -222,8 +222,8 @@ func (s *site) same(ctx context.Context) error {
 	return err
 }
 
-// run fires a workload at the four organisations in one way. The first part of the time does not
-// count. It returns when every transaction has its outcome.
+// run fires a workload at the four organisations in one way, for so many seconds or until some
+// blocks have ended. The first part of the time does not count. It returns when every transaction has its outcome.
 func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds, rate int) (report.Sample, error) {
 	if err := errors.Join(s.take(ctx, w), s.vacuum(ctx)); err != nil {
 		return report.Sample{}, err
@@ -236,7 +236,7 @@ func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds
 	if before, err = s.cpu(); err != nil {
 		return report.Sample{}, err
 	}
-	m := &meter{from: started.Add(lead), until: started.Add(lead + time.Duration(seconds)*time.Second)}
+	m := &meter{from: started.Add(lead), until: started.Add(lead + time.Duration(seconds)*time.Second), before: started}
 	o := newOrder(s.nodes, role, w.blocks(e), m)
 	s.order.Store(o)
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -264,7 +264,7 @@ func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds
 	sample.Load = busy
 	if n := sample.Transactions; n > 0 {
 		// All that were fired cost, those of the lead and those that failed too.
-		sample.ServerCPUUS = float64((after - before).Microseconds()) / float64(n) * sample.Seconds / (lead.Seconds() + float64(seconds))
+		sample.ServerCPUUS = float64((after - before).Microseconds()) / float64(n) * sample.Seconds / m.until.Sub(started).Seconds()
 	}
 	var mean float64
 	err = s.net.Organisations[0].Scan(ctx, fmt.Sprintf("SELECT coalesce(avg(tx_count), 0)::float8 FROM chainify.ledger WHERE number > %d", tip.Number), &mean)
