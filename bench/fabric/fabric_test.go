@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ import (
 // Every point of the papers' figures is an experiment with a published figure of its own.
 func TestExperimentsAreThoseOfThePapers(t *testing.T) {
 	list := experiments(Config{Seed: 1})
-	names, headlinesFound, sizes := map[string]bool{}, 0, map[int]int{}
+	names, headlinesFound, sizes := map[string]bool{}, 0, map[string]int{}
 	for _, e := range list {
 		if names[e.name] = true; e.published == "" || e.size == 0 || e.stream == nil {
 			t.Errorf("%s lacks something: %q, blocks of %d", e.name, e.published, e.size)
@@ -27,15 +28,18 @@ func TestExperimentsAreThoseOfThePapers(t *testing.T) {
 		if e.headline {
 			headlinesFound++
 		}
-		if strings.HasPrefix(e.name, "custom") {
-			sizes[e.size]++
-		}
+		kind, _, _ := strings.Cut(e.name, " ")
+		sizes[fmt.Sprint(kind, " ", e.size)]++
 	}
-	if len(list) != 33+108 || len(names) != len(list) {
-		t.Errorf("%d experiments with %d names, want 33 of Smallbank and 108 of the custom workload", len(list), len(names))
+	want := map[string]int{"Smallbank 1024": 33}
+	for size := 16; size <= 2048; size *= 2 {
+		want[fmt.Sprint("block ", size)] = 1 // figure 3.9
 	}
-	if headlinesFound != len(headlines) || fmt.Sprint(sizes) != "map[256:36 512:36 1024:36]" {
-		t.Errorf("%d headlines, custom by size %v", headlinesFound, sizes)
+	for _, size := range []int{256, 512, 1024} {
+		want[fmt.Sprint("custom ", size)], want[fmt.Sprint("of ", size)] = 36, 18 // figures 11 and 16
+	}
+	if len(names) != len(list) || !maps.Equal(sizes, want) || headlinesFound != len(headlines) {
+		t.Errorf("%d experiments with %d names, %d headlines; by kind and size %v, want %v", len(list), len(names), headlinesFound, sizes, want)
 	}
 	for _, h := range headlines {
 		if !names[h.name] {

@@ -31,6 +31,8 @@ const (
 	roles      = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client, chainify_reader; CREATE ROLE dba LOGIN IN ROLE chainify_admin"
 	customers  = 100_000
 	accounts   = 10_000
+	// accountsMore are those of the paper's appendix C. The smaller workload uses the first of them.
+	accountsMore = 20_000
 )
 
 // settings of all clusters: no work for earlier transactions starts within a measurement.
@@ -72,13 +74,13 @@ func openSite(ctx context.Context, cfg Config) (s *site, err error) {
 	if err != nil {
 		return s, err
 	}
-	schemas := []workload.Schema{workload.FabricSchema(customers), mixOf(configuration{}).Schema()}
+	schemas := []workload.Schema{workload.FabricSchema(customers), mixOf(configuration{accounts: accountsMore}).Schema()}
 	var lists []string
 	for _, w := range schemas {
 		lists = append(lists, w.TableList())
 		s.tables = append(s.tables, w.Tables...)
 	}
-	fmt.Fprintf(cfg.Progress, "%d customers and %d accounts in each database of %v\n", customers, accounts, members)
+	fmt.Fprintf(cfg.Progress, "%d customers and %d accounts in each database of %v\n", customers, accountsMore, members)
 	each := func(do func(o *harness.Organisation) error) func() error {
 		return func() error { return s.net.Each(do) }
 	}
