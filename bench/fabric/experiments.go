@@ -72,6 +72,13 @@ var smallbankPublished = map[string]string{
 	"s=0.6":        "about 900 → 1,000 tx/s",
 }
 
+// bankStream draws for all ways of an experiment.
+func bankStream(seed uint64, writes float64, zipf *workload.Zipf) func(way, uint64) func() workload.Statement {
+	return func(_ way, stream uint64) func() workload.Statement {
+		return workload.NewFabricBank(seed, stream, writes, zipf).Next
+	}
+}
+
 // smallbank are the 33 points of figure 3.10.
 func smallbank(seed uint64) []experiment {
 	var out []experiment
@@ -88,9 +95,7 @@ func smallbank(seed uint64) []experiment {
 			}
 			e := experiment{
 				name: "Smallbank " + point, size: blockDefault, published: published, ways: []way{without, with, executed},
-				stream: func(_ way, stream uint64) func() workload.Statement {
-					return workload.NewFabricBank(seed, stream, writes, zipf).Next
-				},
+				stream: bankStream(seed, writes, zipf),
 			}
 			if point == "Pw=95% s=2.0" {
 				e.headline, e.ways = true, []way{without, turnsOnly, earlyOnly, with, atOwnPace, executed}
@@ -101,28 +106,43 @@ func smallbank(seed uint64) []experiment {
 	return out
 }
 
+// sizes are the 8 points of figure 3.9: blocks of 16 to 2,048 transactions.
+func sizes(seed uint64) []experiment {
+	zipf := workload.NewZipf(customers, 0)
+	var out []experiment
+	for size := 16; size <= bundleMax; size *= 2 {
+		out = append(out, experiment{
+			name: fmt.Sprintf("block size BS=%d", size), size: size, published: "Pw=95% s=0.0: both grow with BS, the gain too; drawn in figure 3.9",
+			ways: []way{without, with}, stream: bankStream(seed, 0.95, zipf),
+		})
+	}
+	return out
+}
+
 // configuration is one of the custom workload.
 type configuration struct {
+	accounts                    int     // N
 	block, each                 int     // BS, RW
 	hotRead, hotWrite, hotShare float64 // HR, HW, HSS
 }
 
 func mixOf(c configuration) workload.Mix {
-	return workload.Mix{Accounts: accounts, Each: c.each, HotRead: c.hotRead, HotWrite: c.hotWrite, HotShare: c.hotShare}
+	return workload.Mix{Accounts: c.accounts, Each: c.each, HotRead: c.hotRead, HotWrite: c.hotWrite, HotShare: c.hotShare}
 }
 
 // hottest is the configuration in which Fabric++ gains most.
-var hottest = configuration{1024, 8, 0.4, 0.1, 0.01}
+var hottest = configuration{accounts, 1024, 8, 0.4, 0.1, 0.01}
 
-// configurations are the 108 of table 7 of the paper.
-func configurations() []configuration {
+// configurations are those of table 7 of the paper with so many accounts and accesses: 54 for each
+// number of accesses.
+func configurations(accounts int, accesses ...int) []configuration {
 	var out []configuration
 	for _, block := range []int{256, 512, 1024} {
-		for _, each := range []int{4, 8} {
+		for _, each := range accesses {
 			for _, read := range []float64{0.1, 0.2, 0.4} {
 				for _, write := range []float64{0.05, 0.1} {
 					for _, share := range []float64{0.01, 0.02, 0.04} {
-						out = append(out, configuration{block, each, read, write, share})
+						out = append(out, configuration{accounts, block, each, read, write, share})
 					}
 				}
 			}
@@ -135,17 +155,21 @@ func (c configuration) String() string {
 	return fmt.Sprintf("BS=%d RW=%d HR=%.0f%% HW=%.0f%% HSS=%.0f%%", c.block, c.each, 100*c.hotRead, 100*c.hotWrite, 100*c.hotShare)
 }
 
-// custom are the experiments with these. Blocks do not matter to statements, which run beside the
-// largest ones alone.
+// custom are the 108 experiments of figure 11 of the paper (3.14 of the dissertation), and the 54
+// of figure 16, which have twice the accounts. Blocks do not matter to statements, which run beside
+// the largest ones alone.
 func custom(seed uint64) []experiment {
 	var out []experiment
-	for _, c := range configurations() {
+	for _, c := range slices.Concat(configurations(accounts, 4, 8), configurations(accountsMore, 2)) {
 		e := experiment{
 			name: "custom " + c.String(), size: c.block, published: "1 to 3 ×, drawn in figure 3.14", ways: []way{without, with},
 			stream: func(w way, stream uint64) func() workload.Statement {
 				function := map[kind]string{effects: workload.SeeAndWrite, sql: workload.ReadWrite}[w.kind]
 				return mixOf(c).Stream(seed, stream, function)
 			},
+		}
+		if c.accounts == accountsMore {
+			e.name, e.published = fmt.Sprintf("of %d accounts, %s", c.accounts, c), "fewer conflicts than with RW=4; drawn in the paper's figure 16"
 		}
 		if c.block == blockDefault {
 			e.ways = append(e.ways, executed)
@@ -160,6 +184,6 @@ func custom(seed uint64) []experiment {
 }
 
 func experiments(cfg Config) []experiment {
-	all := slices.Concat(smallbank(cfg.Seed), custom(cfg.Seed))
+	all := slices.Concat(smallbank(cfg.Seed), sizes(cfg.Seed), custom(cfg.Seed))
 	return slices.DeleteFunc(all, func(e experiment) bool { return !cfg.wants(e.name) })
 }

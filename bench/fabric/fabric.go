@@ -91,8 +91,7 @@ func throughput(ctx context.Context, cfg Config, list []experiment, r *report.Re
 	return machine.NoteDisk(r, s.net.Dir)
 }
 
-// headlineLonger is how many times longer the headlines are measured than other points. Blocks take
-// about a second, so that none may end in a second.
+// headlineLonger is how many times longer the headlines are measured than other points.
 const headlineLonger = 4
 
 // repeat runs what a repetition has, in an order drawn for it. The ways of an experiment run one

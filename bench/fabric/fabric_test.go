@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ import (
 // Every point of the papers' figures is an experiment with a published figure of its own.
 func TestExperimentsAreThoseOfThePapers(t *testing.T) {
 	list := experiments(Config{Seed: 1})
-	names, headlinesFound, sizes := map[string]bool{}, 0, map[int]int{}
+	names, headlinesFound, sizes := map[string]bool{}, 0, map[string]int{}
 	for _, e := range list {
 		if names[e.name] = true; e.published == "" || e.size == 0 || e.stream == nil {
 			t.Errorf("%s lacks something: %q, blocks of %d", e.name, e.published, e.size)
@@ -27,15 +28,18 @@ func TestExperimentsAreThoseOfThePapers(t *testing.T) {
 		if e.headline {
 			headlinesFound++
 		}
-		if strings.HasPrefix(e.name, "custom") {
-			sizes[e.size]++
-		}
+		kind, _, _ := strings.Cut(e.name, " ")
+		sizes[fmt.Sprint(kind, " ", e.size)]++
 	}
-	if len(list) != 33+108 || len(names) != len(list) {
-		t.Errorf("%d experiments with %d names, want 33 of Smallbank and 108 of the custom workload", len(list), len(names))
+	want := map[string]int{"Smallbank 1024": 33}
+	for size := 16; size <= 2048; size *= 2 {
+		want[fmt.Sprint("block ", size)] = 1 // figure 3.9
 	}
-	if headlinesFound != len(headlines) || fmt.Sprint(sizes) != "map[256:36 512:36 1024:36]" {
-		t.Errorf("%d headlines, custom by size %v", headlinesFound, sizes)
+	for _, size := range []int{256, 512, 1024} {
+		want[fmt.Sprint("custom ", size)], want[fmt.Sprint("of ", size)] = 36, 18 // figures 11 and 16
+	}
+	if len(names) != len(list) || !maps.Equal(sizes, want) || headlinesFound != len(headlines) {
+		t.Errorf("%d experiments with %d names, %d headlines; by kind and size %v, want %v", len(list), len(names), headlinesFound, sizes, want)
 	}
 	for _, h := range headlines {
 		if !names[h.name] {
@@ -195,7 +199,7 @@ func TestOutcomesAreCounted(t *testing.T) {
 func TestRatesAreOverWholeIntervalsOfBlocks(t *testing.T) {
 	for offset := range 8 {
 		began := time.Now()
-		m := &meter{from: began.Add(time.Second), until: began.Add(2 * time.Second)}
+		m := &meter{from: began.Add(time.Second), until: began.Add(2 * time.Second), blocks: blocksLeast}
 		for at := time.Duration(offset) * 50 * time.Millisecond; at < 3*time.Second; at += 400 * time.Millisecond {
 			m.end(began.Add(at), succeeded, 100)
 			m.end(began.Add(at), conflicted, 300)
@@ -207,9 +211,40 @@ func TestRatesAreOverWholeIntervalsOfBlocks(t *testing.T) {
 	}
 }
 
+// However slow its blocks are, a point is measured until some have ended, and no longer than it may
+// be.
+func TestTimeIsPutOffUntilBlocksEnd(t *testing.T) {
+	for _, c := range []struct{ block, blocks, seconds int }{{300, 6, 2}, {700, 3, 2}, {1700, 3, 5}, {4500, 2, 10}, {60_000, 0, 10}} {
+		began := time.Now()
+		m := &meter{from: began.Add(time.Second), until: began.Add(3 * time.Second), before: began}
+		every, at := time.Duration(c.block)*time.Millisecond, began
+		for number := uint64(1); !m.over(at); at = at.Add(50 * time.Millisecond) {
+			if at.Sub(began)%every == 0 && at != began {
+				for range 100 {
+					m.outcome(at, &wire.Outcome{Succeeded: true, Block: number})
+				}
+				number++
+			}
+		}
+		if got := m.until.Sub(m.from); got != time.Duration(c.seconds)*time.Second {
+			t.Errorf("blocks of %s: %s, want %d s", every, got, c.seconds)
+		}
+		if m.blocks != c.blocks {
+			t.Errorf("blocks of %s: %d ended, want %d", every, m.blocks, c.blocks)
+		}
+		want := 100 / every.Seconds()
+		if c.blocks == 0 {
+			want = 0
+		}
+		if s := m.sample(1); math.Abs(s.Value-want) > 1e-6 {
+			t.Errorf("blocks of %s: %g a second, want %g", every, s.Value, want)
+		}
+	}
+}
+
 // A client fires at its rate.
 func TestClientsFireAtTheirRate(t *testing.T) {
-	m := &meter{from: time.Now(), until: time.Now().Add(300 * time.Millisecond)}
+	m := &meter{from: time.Now(), until: time.Now().Add(300 * time.Millisecond), blocks: blocksLeast}
 	next := func() workload.Statement { return workload.Statement{} }
 	err := fire(t.Context(), m, 100, next, func(context.Context, workload.Statement) error { return nil })
 	if err != nil || math.Abs(float64(m.fired-30)) > 2 {

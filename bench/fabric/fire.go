@@ -23,7 +23,7 @@ func fire(ctx context.Context, m *meter, rate int, next func() workload.Statemen
 	every := time.Second / time.Duration(rate)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for due := time.Now(); due.Before(m.until); due = due.Add(every) {
+	for due := time.Now(); !m.over(due); due = due.Add(every) {
 		now := time.Now()
 		if now.Sub(due) > time.Second {
 			due = now

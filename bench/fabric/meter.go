@@ -24,67 +24,101 @@ const firedDetail = "fired"
 
 var fateNames = [fates]string{"succeeded", "conflicted", "stale_before_order", "lost_in_simulation", "dropped"}
 
+const (
+	blocksLeast = 3                // blocks that end in the time that counts
+	longest     = 10 * time.Second // of it, where they are slow
+	extension   = time.Second
+)
+
 // meter counts transactions between two times, by their ends. It is safe for concurrent use.
 //
-// Transactions end in blocks, and as few as two blocks may end in a second. So the rate is over
-// whole intervals: from the last end before the first of the two times to the last end before the
-// second.
+// Transactions end in blocks, and few may end in a second. So the rate is over whole intervals:
+// from the last end before the first of the two times to the last end before the second. The second
+// is put off while fewer than blocksLeast blocks have ended, until longest after the first.
 type meter struct {
-	from, until time.Time
+	from time.Time
 
 	mu           sync.Mutex
+	until        time.Time
 	fired        int
 	ends         [fates]int
-	before, last time.Time // ends in a block; zero: none
+	blocks       int
+	newest       uint64    // of these blocks
+	before, last time.Time // ends in a block; before: the start where none ended; last: zero
+}
+
+// over says whether the time that counts is over.
+func (m *meter) over(at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.putOff(at)
+	return !at.Before(m.until)
+}
+
+// putOff is called at each moment that the meter hears of. The caller holds m.mu.
+func (m *meter) putOff(at time.Time) {
+	for !at.Before(m.until) && m.blocks < blocksLeast && m.until.Sub(m.from) < longest {
+		m.until = m.until.Add(extension)
+	}
 }
 
 func (m *meter) fire(at time.Time) {
-	if at.Before(m.from) || !at.Before(m.until) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.putOff(at); at.Before(m.from) || !at.Before(m.until) {
 		return
 	}
-	m.mu.Lock()
 	m.fired++
-	m.mu.Unlock()
 }
 
 func (m *meter) end(at time.Time, of fate, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.count(at, of, n)
+}
+
+// count says whether the end is in the time that counts. The caller holds m.mu.
+func (m *meter) count(at time.Time, of fate, n int) bool {
+	m.putOff(at)
 	inBlock := of == succeeded || of == conflicted
-	switch {
-	case at.Before(m.from):
+	if at.Before(m.from) {
 		if inBlock && at.After(m.before) {
 			m.before = at
 		}
-	case at.Before(m.until):
-		m.ends[of] += n
-		if inBlock && at.After(m.last) {
-			m.last = at
-		}
+		return false
 	}
+	if !at.Before(m.until) {
+		return false
+	}
+	m.ends[of] += n
+	if inBlock && at.After(m.last) {
+		m.last = at
+	}
+	return true
 }
 
 // seconds is the time that the blocks which were counted took.
 func (m *meter) seconds() float64 {
-	begin := m.from
-	if !m.before.IsZero() {
-		begin = m.before
-	}
 	if m.last.IsZero() {
-		return m.until.Sub(begin).Seconds()
+		return m.until.Sub(m.before).Seconds()
 	}
-	return m.last.Sub(begin).Seconds()
+	return m.last.Sub(m.before).Seconds()
 }
 
 // outcome tells the end of an ordered transaction. Block 0 stands for none.
 func (m *meter) outcome(at time.Time, o *wire.Outcome) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := conflicted
 	switch {
 	case o.Succeeded:
-		m.end(at, succeeded, 1)
+		of = succeeded
 	case o.Block == 0:
-		m.end(at, early, 1)
-	default:
-		m.end(at, conflicted, 1)
+		of = early
+	}
+	if m.count(at, of, 1) && o.Block > m.newest {
+		m.newest = o.Block
+		m.blocks++
 	}
 }
 

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -93,15 +94,12 @@ func (e experiment) figures(r *report.Report, id, about string) error {
 	return errors.Join(errs...)
 }
 
-// bestOf states the best gain that any experiment of a workload has.
+// bestOf states the best gain that any experiment of figures 3.10 and 3.14 has.
 func bestOf(r *report.Report, list []experiment) error {
 	best := map[string]float64{}
 	names := map[string]string{}
 	for _, e := range list {
-		kind := "custom"
-		if e.size == blockDefault && len(e.name) > 9 && e.name[:9] == "Smallbank" {
-			kind = "smallbank"
-		}
+		kind, _, _ := strings.Cut(strings.ToLower(e.name), " ")
 		if found := e.ratios(r, with, without); len(found) > 0 && found[0] > best[kind] {
 			best[kind], names[kind] = found[0], e.name
 		}

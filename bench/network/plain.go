@@ -209,5 +209,6 @@ var plainTargets = map[string]report.Target{
 	"plain.oltp_write_only_over_execute": report.AtLeast(0.8),
 	"plain.hot_rows":                     report.AtLeast(0.5),
 	"plain.hot_rows_lost":                report.AtMost(0),
+	"plain.hot_rows_longest_wait":        report.AtMost(20),
 	"plain.tpcc_effects":                 report.AtLeast(1.5),
 }
