@@ -71,12 +71,13 @@ dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 pin-images:
 	@scripts/pin-images
 
-## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report; ANALYTICS=1: the analytics worker, whose first build takes long, answers queries at a block beside the load). ENGINES=mixed: two of the four keep a MariaDB
+## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report; the analytics worker, where it was built, answers queries at a block beside the load; ANALYTICS=1 builds it, which takes long the first time, and ANALYTICS=0 leaves it out). ENGINES=mixed: two of the four keep a MariaDB
 .PHONY: demo
+DEMO_WORKER = $(if $(filter 1,$(ANALYTICS)),$(WORKER),$(if $(filter mixed,$(ENGINES))$(filter 0,$(ANALYTICS)),,$(wildcard $(WORKER))))
 demo: pgtree build-node $(if $(filter 1,$(ANALYTICS)),build-analytics)
 	@$(if $(filter mixed,$(ENGINES)),scripts/setup-mariadb)
 	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
-	@exec build/demo $(if $(filter mixed,$(ENGINES)),-mixed) -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank $(if $(filter 1,$(ANALYTICS)),-analytics $(WORKER))
+	@exec build/demo $(if $(filter mixed,$(ENGINES)),-mixed) -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank $(if $(DEMO_WORKER),-analytics $(DEMO_WORKER))
 
 ## check: format, lints, plain English, seams between the parts
 .PHONY: check
@@ -220,7 +221,7 @@ DEBUG_WORKER := analytics/target/debug/chainify-analytics
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1500 --worker $(DEBUG_WORKER)
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 2000 --worker $(DEBUG_WORKER)
 
 ## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
 FUZZ_SECONDS ?= 600

@@ -244,11 +244,16 @@ type Health struct {
 	ScrubInterval time.Duration // in which each should be read; 0: the scrubber is off
 }
 
-// Mirrors is how far the analytics worker is with the tables that it mirrors.
+// Mirrors is how far the analytics worker is with the tables that it mirrors. Without a worker all
+// but Wanted and Pinned are 0.
 type Mirrors struct {
 	Wanted  int   // tables that are to be mirrored
 	Serving int   // of them, those that queries get answers from
 	Lag     int64 // blocks that the slowest of these is behind the database
+	Bytes   int64 // memory of mirrors
+	Pinned  int   // snapshots with a name
+	Recent  int   // snapshots of the newest blocks, without one
+	Readers int64 // queries that read a snapshot now
 }
 
 // Servers is how the organisation's database servers stand beside the one that the node works on,

@@ -297,6 +297,23 @@ func TestSecretsOfHTTPAreForNobodyElse(t *testing.T) {
 	}
 }
 
+// A table on the ledger that is mirrored, and no worker.
+func TestAWorkerThatIsNotThereIsFound(t *testing.T) {
+	p := newPatient(t)
+	p.withDatabase()
+	if f, made := p.examine()["mirrors"]; made {
+		t.Errorf("without mirrors: %+v", f)
+	}
+	p.exec("bank", `CREATE TABLE item (id integer PRIMARY KEY)`)
+	p.exec("bank", `INSERT INTO chainify_ledger.ledger_table (name, relation, history, checkpoint, schema_hash, attached_at, base_block, attached_tx)
+		VALUES ('public.item', 'item', 'item', 'item', '', 1, 1, 0)`)
+	p.exec("bank", `SELECT chainify.mirror('item')`)
+	f := p.examine()["mirrors"]
+	if f.Level != Warn || !strings.HasPrefix(f.Found, "1 of 1 give no answers; public.item: no worker (no analytics worker is configured") || !strings.Contains(f.Mend, "Start chainify-analytics") {
+		t.Errorf("without a worker: %+v", f)
+	}
+}
+
 func TestMirrorsThatGiveNoAnswersAreNamed(t *testing.T) {
 	if f := judgeMirrors(2, nil); f.Level != Fine || f.Found != "2 of 2 give answers" {
 		t.Errorf("%+v", f)

@@ -16,6 +16,7 @@ type analyticsBody struct {
 	SQL       string
 	Block     int64 // 0: the last one
 	Asked     bool
+	Answered  int64 // the block whose rows the answer has
 	Columns   []string
 	Rows      [][]value
 	More      bool
@@ -56,7 +57,17 @@ func (b *analyticsBody) look(r *http.Request, m Moment) (err error) {
 
 // ask has the worker answer.
 func (b *analyticsBody) ask(r *http.Request, m Moment) error {
-	columns, found, err := m.Ask(r.Context(), b.Block, b.SQL, answerRows+1)
+	b.Answered = b.Block
+	if b.Block == 0 {
+		last, err := m.Blocks(r.Context(), 0, 1)
+		if err != nil {
+			return err
+		}
+		for _, l := range last {
+			b.Answered = l.Number
+		}
+	}
+	columns, found, err := m.Ask(r.Context(), b.Answered, b.SQL, answerRows+1)
 	if err != nil {
 		return err
 	}

@@ -231,3 +231,52 @@ func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
 		}
 	}
 }
+
+// What a worker tells and answers, without one.
+func TestTheAnalyticsPageShowsMirrorsAnswersAndSnapshots(t *testing.T) {
+	number := func(n int64) *int64 { return &n }
+	share, name, fault := 0.25, "<month>", "memory.mirrors is too small"
+	mirrors := []Mirror{
+		{Table: "public.<item>", Rows: number(12345), Bytes: number(3 << 19), Shared: &share, Block: number(7), Lag: number(2), Checked: number(7), State: "serving"},
+		{Table: "public.kind", State: "failed", Error: &fault},
+	}
+	snapshots := []Snapshot{{Name: &name, Block: 5, Pinned: true, Readers: number(3)}, {Block: 7}}
+	asked := analyticsBody{Offered: true, Mirrors: mirrors, SQL: "SELECT <n>", Asked: true, Answered: 7, Columns: []string{"<n>", "none"}}
+	asked.Rows = [][]value{{{Text: "<4711>"}, {Null: true}}}
+	earlier, refused := asked, asked
+	earlier.Block, earlier.Answered, earlier.More = 5, 5, true
+	refused.Refused = "upper is refused"
+	for what, c := range map[string]struct {
+		body        analyticsBody
+		says, lacks []string
+	}{
+		"mirrors": {
+			analyticsBody{Offered: true, Mirrors: mirrors, Snapshots: snapshots},
+			[]string{
+				"public.&lt;item&gt;", `<span class="pill good">serving</span>`, "12,345", `<a href="/blocks/7">7</a>`, "2 blocks", "1.5 MiB", "25 %",
+				`<span class="pill bad">failed</span> memory.mirrors is too small`, `<a href="/blocks/5">5</a></td><td>&lt;month&gt;</td><td class="num">3</td>`,
+			},
+			[]string{">Answer</h2>", "None: the worker"},
+		},
+		"an answer":        {asked, []string{"At block 7, the last one", `<th scope="col">&lt;n&gt;</th>`, "&lt;4711&gt;", "NULL", "None: the worker"}, []string{"There are more rows"}},
+		"more, at a block": {earlier, []string{"<caption>At block 5</caption>", "There are more rows."}, []string{"the last one"}},
+		"a refusal":        {refused, []string{"upper is refused", "SELECT &lt;n&gt;</textarea>"}, []string{"At block 7"}},
+		"nothing mirrored": {analyticsBody{Offered: true}, []string{"No table is mirrored."}, []string{"<form class=\"ask\""}},
+		"another engine":   {analyticsBody{}, []string{"has no analytics worker"}, []string{"<form class=\"ask\""}},
+	} {
+		var out strings.Builder
+		if err := pages["analytics"].ExecuteTemplate(&out, "page", page{Body: c.body}); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: the page lacks %q", what, want)
+			}
+		}
+		for _, not := range c.lacks {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: the page has %q", what, not)
+			}
+		}
+	}
+}

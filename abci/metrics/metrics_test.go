@@ -30,7 +30,7 @@ type database struct {
 func (d *database) Inspect(context.Context) (backend.Health, error) { return d.health, d.err }
 
 func (d *database) Mirrors(context.Context) (backend.Mirrors, error) {
-	return backend.Mirrors{Wanted: 3, Serving: 2, Lag: 4}, d.err
+	return backend.Mirrors{Wanted: 3, Serving: 2, Lag: 4, Bytes: 1024, Pinned: 5, Recent: 6, Readers: 7}, d.err
 }
 
 func (d *database) Servers() backend.Servers {
@@ -92,6 +92,7 @@ func TestWhatStandsIsToldWhenAsked(t *testing.T) {
 		`chainify_database_servers{standing="standby"}`: "2", `chainify_database_servers{standing="other_primary"}`: "1", "chainify_standby_lag_blocks": "5",
 		"chainify_early_aborts_total": "3", "chainify_oldest_order_block": "1", "chainify_order_blocks_kept": "1000",
 		"chainify_scrub_age_seconds": "60", "chainify_scrub_interval_seconds": "600", `chainify_mirrors{stage="wanted"}`: "3", `chainify_mirrors{stage="serving"}`: "2", "chainify_mirror_lag_blocks": "4",
+		"chainify_mirror_bytes": "1024", `chainify_snapshots{kind="pinned"}`: "5", `chainify_snapshots{kind="recent"}`: "6", "chainify_snapshot_readers": "7",
 		`chainify_votes_total{organisation="cargo",verdict="differs"}`:       "0", // there before its first step
 		`chainify_build_info{chain="trade",organisation="acme",version="1"}`: "1",
 	})
@@ -186,10 +187,11 @@ func TestDashboardAndAlertsNameWhatIsTold(t *testing.T) {
 		told[name] = true
 	}
 	named := regexp.MustCompile(`\bchainify_[a-z_]+`)
-	label := regexp.MustCompile(`\b(state|incident|verdict|stage|standing)=\\?"([a-z_ ]+)\\?"`)
+	label := regexp.MustCompile(`\b(state|incident|verdict|stage|standing|kind)=\\?"([a-z_ ]+)\\?"`)
 	values := map[string][]string{
 		"state": States, "incident": {string(effects.Deviation)}, "verdict": {string(agrees), string(differs), string(stuck)},
 		"stage":    {"ordered", "certified", "committed", "pending", "unordered", "wanted", "serving"},
+		"kind":     {"pinned", "recent"},
 		"standing": {"standby", "left_behind", "other_primary", "silent", "in_force", "known", "next"},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboard.json"} {

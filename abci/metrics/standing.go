@@ -63,12 +63,15 @@ var (
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
 	mirrors       = describe("mirrors", "Tables that the analytics worker mirrors: those that it should (wanted), and those that queries get answers from (serving).", "stage")
 	mirrorLag     = describe("mirror_lag_blocks", "How many blocks the slowest serving mirror is behind the database.")
+	mirrorBytes   = describe("mirror_bytes", "Memory of all mirrors of the analytics worker.")
+	snapshots     = describe("snapshots", "Snapshots that the analytics worker keeps: those with a name (pinned), and those of the newest blocks (recent).", "kind")
+	readers       = describe("snapshot_readers", "Queries that read a snapshot of the analytics worker now.")
 	servers       = describe("database_servers", "The organisation's database servers beside the one that the node works on: that follow it (standby), that follow another or none (left_behind), that take changes (other_primary), that do not answer (silent).", "standing")
 	standbyLag    = describe("standby_lag_blocks", "How many blocks the slowest standby that follows is behind the database.")
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, kept, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, servers, standbyLag, databaseUp,
+		state, build, height, oldest, kept, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, mirrorBytes, snapshots, readers, servers, standbyLag, databaseUp,
 	}
 )
 
@@ -149,6 +152,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(mirrors, float64(analytics.Wanted), "wanted")
 		gauge(mirrors, float64(analytics.Serving), "serving")
 		gauge(mirrorLag, float64(analytics.Lag))
+		gauge(mirrorBytes, float64(analytics.Bytes))
+		gauge(snapshots, float64(analytics.Pinned), "pinned")
+		gauge(snapshots, float64(analytics.Recent), "recent")
+		gauge(readers, float64(analytics.Readers))
 	}
 }
 

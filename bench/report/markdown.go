@@ -38,8 +38,9 @@ func (r *Report) Markdown(w io.Writer, plots []string) error {
 	}
 	b.WriteString("| figure | median | range | promised | |\n|---|---|---|---|---|\n")
 	for _, f := range r.Figures {
-		fmt.Fprintf(&b, "| **%s** %s | %s %s | %s – %s | %s | %s |\n", strings.TrimPrefix(f.ID, r.Name+"."), cell(f.How), number(f.Value), f.Unit,
-			number(f.Min), number(f.Max), promise(f.Target), map[string]string{"yes": "holds", "NO": "**missed**"}[verdict(f.Holds)])
+		value, least, most := f.shown()
+		fmt.Fprintf(&b, "| **%s** %s | %s %s | %s – %s | %s | %s |\n", strings.TrimPrefix(f.ID, r.Name+"."), cell(f.How), value, f.Unit,
+			least, most, promise(f.Target), map[string]string{"yes": "holds", "NO": "**missed**"}[verdict(f.Holds)])
 	}
 	if r.Table != nil {
 		b.WriteString("\n| " + strings.Join(r.Table.Head, " | ") + " |\n" + strings.Repeat("|---", len(r.Table.Head)) + "|\n")

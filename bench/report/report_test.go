@@ -184,3 +184,25 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A value that rounds to its target shows on which side it is.
+func TestAValueCloseToItsTargetHasMoreDigits(t *testing.T) {
+	for _, c := range []struct {
+		value, least, most float64
+		target             Target
+		want               [3]string
+	}{
+		{1.3032, 1.3020, 1.3037, AtMost(1.3), [3]string{"1.303", "1.302", "1.304"}},
+		{0.94999, 0.9, 1, AtLeast(0.95), [3]string{"0.94999", "0.9", "1"}},
+		{1.3, 1.29, 1.31, AtMost(1.3), [3]string{"1.3", "1.29", "1.31"}},
+		{1.234, 1, 2, AtMost(1.3), [3]string{"1.23", "1", "2"}},
+		{0.94999, 0.9, 1, NeverBelow(0.95), [3]string{"0.94999", "0.9", "1"}},
+		{999.96, 1, 2000, Target{}, [3]string{"1e+03", "1", "2,000"}},
+		{299_999.7, 1, 2, AtLeast(300_000), [3]string{"300,000", "1", "2"}},
+	} {
+		f := Figure{Value: c.value, Min: c.least, Max: c.most, Target: c.target.String()}
+		if value, least, most := f.shown(); [3]string{value, least, most} != c.want {
+			t.Errorf("%g of %q prints %s, %s to %s, want %v", c.value, f.Target, value, least, most, c.want)
+		}
+	}
+}

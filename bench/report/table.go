@@ -29,7 +29,8 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "\nfigure\tmedian\trange\tunit\ttarget\tholds\n")
 	for _, f := range r.Figures {
-		fmt.Fprintf(t, "%s\t%s\t%s to %s\t%s\t%s\t%s\n", f.ID, number(f.Value), number(f.Min), number(f.Max), f.Unit, f.Target, verdict(f.Holds))
+		value, least, most := f.shown()
+		fmt.Fprintf(t, "%s\t%s\t%s to %s\t%s\t%s\t%s\n", f.ID, value, least, most, f.Unit, f.Target, verdict(f.Holds))
 	}
 	fmt.Fprintf(t, "\nto repeat: %s\n", r.Command)
 	for _, of := range r.commands() {
@@ -80,6 +81,19 @@ func verdict(holds *bool) string {
 		return "yes"
 	}
 	return "NO"
+}
+
+// shown prints a figure's value and range, with as many digits as tell the value from its target.
+func (f Figure) shown() (value, least, most string) {
+	print := number
+	var sign string
+	var bound float64
+	if _, err := fmt.Sscanf(f.Target, "%s %g", &sign, &bound); err == nil && f.Value != bound && math.Abs(f.Value) < 1000 {
+		for digits := 4; digits < 10 && print(f.Value) == print(bound); digits++ {
+			print = func(v float64) string { return fmt.Sprintf("%.*g", digits, v) }
+		}
+	}
+	return print(f.Value), print(f.Min), print(f.Max)
 }
 
 // number prints three significant digits below a thousand, and thousands separated above.

@@ -174,3 +174,22 @@ func TestInspectTellsDeviationsAndTheScrubbersAge(t *testing.T) {
 		t.Errorf("after tampering: %+v, %v", h, err)
 	}
 }
+
+func TestMirrorsAreCountedWithoutAWorker(t *testing.T) {
+	dsn := database(t, setup)
+	b := open(t, dsn+" user=effects_node")
+	at := connected(t, b)
+	if m, err := b.Mirrors(t.Context()); err != nil || m != (backend.Mirrors{}) {
+		t.Errorf("without mirrors: %+v, %v", m, err)
+	}
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dsn, `SELECT chainify.mirror('public.items'); INSERT INTO chainify_ledger.snapshot_pin (name, block) VALUES ('month', 1)`)
+	if m, err := b.Mirrors(t.Context()); err != nil || m != (backend.Mirrors{Wanted: 1, Pinned: 1}) {
+		t.Errorf("without a worker: %+v, %v", m, err)
+	}
+}

@@ -240,7 +240,10 @@ func (b *Backend) Mirrors(ctx context.Context) (backend.Mirrors, error) {
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM chainify.mirrored_tables`).Scan(&m.Wanted)
 	if err == nil && m.Wanted > 0 {
 		err = b.pool.QueryRow(ctx, `
-			SELECT count(*) FILTER (WHERE state = 'serving'), coalesce(max(lag), 0) FROM chainify.mirrors`).Scan(&m.Serving, &m.Lag)
+			SELECT m.*, s.* FROM
+				(SELECT count(*) FILTER (WHERE state = 'serving'), coalesce(max(lag), 0), coalesce(sum(bytes), 0)::bigint FROM chainify.mirrors) m,
+				(SELECT count(*) FILTER (WHERE pinned), count(*) FILTER (WHERE NOT pinned), coalesce(sum(readers), 0)::bigint FROM chainify.snapshots) s`).
+			Scan(&m.Serving, &m.Lag, &m.Bytes, &m.Pinned, &m.Recent, &m.Readers)
 	}
 	if err != nil {
 		return m, fmt.Errorf("inspect mirrors: %w", err)
