@@ -69,7 +69,7 @@ func TestEnginesCallProcedures(t *testing.T) {
 		}
 		return makeTake(ctx, o)
 	}))
-	attachTake(ctx, t, net)
+	here, there := attachTake(ctx, t, net)
 	for i, o := range net.Organisations[:3] {
 		succeeds(ctx, t, o, "clerk", sqlStatement(fmt.Sprintf("CALL take(%d, 2)", i+1)))
 	}
@@ -95,5 +95,8 @@ func TestEnginesCallProcedures(t *testing.T) {
 		if got := pieces(ctx, t, o); got != shopRows*100-10 {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, shopRows*100-10)
 		}
+	}
+	for _, o := range []*harness.Organisation{net.Organisations[0], late} {
+		pagesSay(ctx, t, o, map[string][]string{"/": {"Procedures on the ledger", "public.take", here, there}})
 	}
 }
