@@ -147,7 +147,8 @@ func takesADump(ctx context.Context, t *testing.T, net *harness.Network, donor, 
 	s.agrees(ctx, t, net)
 }
 
-// startsOver leaves nothing of a PostgreSQL that says what was agreed: it executes all blocks again.
+// startsOver leaves nothing of a PostgreSQL that says what was agreed: it executes all blocks
+// again.
 func startsOver(ctx context.Context, t *testing.T, net *harness.Network, odd *harness.Organisation, s *sold) {
 	t.Helper()
 	for _, o := range net.Organisations {

@@ -41,8 +41,8 @@ func makeTake(ctx context.Context, o *harness.Organisation) error {
 	return o.MariaDB.Exec(ctx, "root", database, takeMariaDB)
 }
 
-// attachTake puts the procedure on the ledger, in the words of the first organisation and the third,
-// whose digests it gives.
+// attachTake puts the procedure on the ledger, in the words of the first organisation and the
+// third, whose digests it gives.
 func attachTake(ctx context.Context, t *testing.T, net *harness.Network) (here, there string) {
 	t.Helper()
 	must(t, net.Organisations[0].Scan(ctx, "SELECT chainify.procedure_digest('public.take(bigint, bigint)')", &there))

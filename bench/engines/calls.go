@@ -74,8 +74,9 @@ func attachments(ctx context.Context, postgres, mariaDB *harness.Organisation) (
 	return out, nil
 }
 
-// calling measures procedures beside their statements, in a mixed network and in each engine's block
-// executor. It has servers of its own: a ledger with procedures compares their words in each block.
+// calling measures procedures beside their statements, in a mixed network and in each engine's
+// block executor. It has servers of its own: a ledger with procedures compares their words in each
+// block.
 func calling(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	bank, err := openBank(ctx, cfg, "calls", organisations[2:])
 	if bank != nil {
@@ -95,9 +96,12 @@ func calling(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	return repetitions(ctx, cfg, []system{
-		{mixedCalls, 0, bank.calls}, {mixedBeside, 0, bank.statements},
-		{postgresCallBlock, 0, alone.blocks(alone.postgres, call)}, {postgresBeside, 0, alone.blocks(alone.postgres, statement)},
-		{mariaCallBlock, 0, alone.blocks(alone.mdb, call)}, {mariaBeside, 0, alone.blocks(alone.mdb, statement)},
+		{mixedCalls, 0, bank.calls},
+		{mixedBeside, 0, bank.statements},
+		{postgresCallBlock, 0, alone.blocks(alone.postgres, call)},
+		{postgresBeside, 0, alone.blocks(alone.postgres, statement)},
+		{mariaCallBlock, 0, alone.blocks(alone.mdb, call)},
+		{mariaBeside, 0, alone.blocks(alone.mdb, statement)},
 	}, r)
 }
 

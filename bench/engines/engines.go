@@ -1,7 +1,7 @@
 // Package engines measures consortia whose organisations keep different databases. Smallbank runs
-// with two PostgreSQL and two MariaDB beside four PostgreSQL, in each engine's block executor alone,
-// and by procedures beside the same statements. An organisation with a MariaDB puts a row right.
-// Clients speak to the nodes' sockets.
+// with two PostgreSQL and two MariaDB beside four PostgreSQL, in each engine's block executor
+// alone, and by procedures beside the same statements. An organisation with a MariaDB puts a row
+// right. Clients speak to the nodes' sockets.
 package engines
 
 import (

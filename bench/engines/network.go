@@ -264,8 +264,8 @@ func (b *bank) waited(ctx context.Context, repetition int) (report.Sample, error
 // drawer draws the next transaction of a client.
 type drawer func(random *rand.Rand, customers int) *wire.Statement
 
-// drawn prepares clients that submit so many transactions at once, and are so many submissions ahead
-// of their outcomes.
+// drawn prepares clients that submit so many transactions at once, and are so many submissions
+// ahead of their outcomes.
 func (b *bank) drawn(repetition, size, ahead int, draw drawer) func(n int) *client {
 	return func(n int) *client {
 		random := rand.New(rand.NewPCG(b.cfg.Seed, uint64(repetition)<<32|uint64(n)))

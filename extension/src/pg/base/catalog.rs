@@ -306,7 +306,7 @@ fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Op
     catalog_row(catalog, index, object, |row| row.get::<pg_sys::Oid>(column))
 }
 
-/// What `read` takes from the catalog row of `object`, seen even when this command made it.
+/// The result of `read` for the catalog row of `object`, seen even when this command made it.
 fn catalog_row<T>(
     catalog: u32,
     index: u32,
