@@ -43,7 +43,7 @@ var benchmarks = []benchmark{
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
-	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, a tampered row in a MariaDB", true, runEngines},
+	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, calls of procedures, a tampered row in a MariaDB", true, runEngines},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
 	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, runDistance},

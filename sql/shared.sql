@@ -60,6 +60,7 @@ SELECT test.refused_key('ALTER TABLE line ADD other integer REFERENCES parents')
 SELECT test.refused_key('ALTER TABLE remark ADD parent integer REFERENCES parents ON DELETE SET NULL');
 -- Other spellings, and other ledgers.
 SELECT ok, sqlstate, message FROM test.deploy('attach table public.kinds encoding 2');
+SELECT ok, sqlstate, message FROM test.deploy('ATTACH PROCEDURE public.pay (integer) ENCODING 2 POSTGRESQL ' || repeat('0a', 32));
 BEGIN;
 SELECT ok FROM test.deploy('ATTACH TABLE public.base');
 SELECT ok, sqlstate, message FROM test.deploy('ATTACH TABLE public.kinds ENCODING 2');
@@ -148,6 +149,11 @@ SELECT * FROM test.refused_procedure('SELECT 1', $$CREATE FUNCTION other(n integ
     $$CREATE PROCEDURE other(n kinds) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n json) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other() LANGUAGE sql AS 'SELECT 1'$$,
     $$CREATE PROCEDURE other(n integer) LANGUAGE sql AS 'SELECT 1'; CREATE PROCEDURE other(n text) LANGUAGE sql AS 'SELECT 1'$$,
     $$CREATE PROCEDURE other(n integer) LANGUAGE internal AS 'now'$$, $$CREATE PROCEDURE other(n integer) LANGUAGE sql AS 'SELECT 1'$$);
+-- Nor one whose name PostgreSQL has a function of, one without a digest for PostgreSQL, and by a role that may not attach.
+CREATE PROCEDURE public.lower(n integer) LANGUAGE sql AS 'SELECT 1';
+SELECT * FROM test.judged('{}', test.attach(repeat('0b', 32), 'lower (integer)'), test.tx('ATTACH PROCEDURE public.pay (integer, numeric) ENCODING 2 MARIADB ' || repeat('0a', 32), 'admin', 3),
+    test.tx(format('ATTACH PROCEDURE public.pay (integer, numeric) ENCODING 2 POSTGRESQL %s', test.digest()), 'alice', 3));
+DROP PROCEDURE public.lower(integer);
 SELECT * FROM test.judged('{}', test.attach(), test.attach(), test.tx('ATTACH PROCEDURE public.pay (integer)', 'admin', 3), test.tx('DETACH PROCEDURE public.buy', 'admin', 3));
 SELECT name, signature, mariadb, postgresql = test.digest() AS same FROM chainify.procedures;
 SELECT standing, procedures, signatures FROM chainify_node.shared_tables();
@@ -162,6 +168,13 @@ SELECT test.all_well();
 -- It is guarded, and one that changed all the same is found: in the state root of the next block, and by verification.
 CREATE OR REPLACE PROCEDURE pay(giver integer, amount numeric) LANGUAGE sql AS 'SELECT 1';
 DROP PROCEDURE pay;
+ALTER PROCEDURE pay RENAME TO paid;
+ALTER PROCEDURE pay SET SCHEMA test;
+ALTER PROCEDURE pay SET search_path = public;
+CREATE PROCEDURE pay(giver text) LANGUAGE sql AS 'SELECT 1';
+CREATE PROCEDURE paid(giver text) LANGUAGE sql AS 'SELECT 1';
+ALTER PROCEDURE paid RENAME TO pay;
+DROP PROCEDURE paid;
 CREATE FUNCTION test.next_hash(change text DEFAULT 'SELECT 1') RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
     hash bytea;
@@ -190,7 +203,9 @@ SELECT test.found($$CREATE OR REPLACE PROCEDURE pay(giver integer, amount numeri
 ROLLBACK;
 SELECT test.found('CREATE PROCEDURE pay(giver text, amount numeric) LANGUAGE sql AS $x$SELECT 1$x$', 'DROP PROCEDURE pay(text, numeric)');
 -- A name has one wording for good.
-SELECT * FROM test.judged('{}', test.tx('DETACH PROCEDURE public.pay', 'admin', 3), test.attach(repeat('0b', 32)), test.attach());
+SELECT * FROM test.judged('{}', test.tx('DETACH PROCEDURE public.pay', 'admin', 3), test.attach(repeat('0b', 32)),
+    test.attach(procedure => 'pay (integer)'), test.tx('ATTACH PROCEDURE public.pay (integer, numeric) ENCODING 2 POSTGRESQL ' || test.digest(), 'admin', 3),
+    test.tx(format('ATTACH PROCEDURE public.pay (integer, numeric) ENCODING 2 MARIADB %s POSTGRESQL %s', repeat('0c', 32), test.digest()), 'admin', 3), test.attach());
 SELECT * FROM test.judged('{}', test.tx('DETACH PROCEDURE public.pay', 'admin', 3));
 SELECT name FROM chainify.state_parts WHERE name NOT LIKE '%.%';
 SELECT test.all_well();

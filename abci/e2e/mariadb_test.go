@@ -36,7 +36,13 @@ var shopOrganisations = []string{"acme", "bolt", "cargo", "delta"}
 // named keep a MariaDB, the others a PostgreSQL.
 func shopNetwork(ctx context.Context, t *testing.T, mariaDB ...string) *harness.Network {
 	t.Helper()
-	net := emptyNetwork(ctx, t, harness.Config{Organisations: shopOrganisations, MariaDB: mariaDB})
+	return shopNetworkOf(ctx, t, harness.Config{MariaDB: mariaDB})
+}
+
+func shopNetworkOf(ctx context.Context, t *testing.T, cfg harness.Config) *harness.Network {
+	t.Helper()
+	cfg.Organisations = shopOrganisations
+	net := emptyNetwork(ctx, t, cfg)
 	must(t, net.StartDatabases(ctx))
 	must(t, net.Each(func(o *harness.Organisation) error { return createStock(ctx, o) }))
 	must(t, net.EnableChainify(ctx))

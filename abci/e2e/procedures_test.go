@@ -41,6 +41,18 @@ func makeTake(ctx context.Context, o *harness.Organisation) error {
 	return o.MariaDB.Exec(ctx, "root", database, takeMariaDB)
 }
 
+// attachTake puts the procedure on the ledger, in the words of the first organisation and the
+// third, whose digests it gives.
+func attachTake(ctx context.Context, t *testing.T, net *harness.Network) (here, there string) {
+	t.Helper()
+	must(t, net.Organisations[0].Scan(ctx, "SELECT chainify.procedure_digest('public.take(bigint, bigint)')", &there))
+	must(t, net.Organisations[2].MariaDB.Scan(ctx, database, "SELECT bank_ledger.procedure_digest('take')", &here))
+	succeeds(ctx, t, net.Organisations[0], "dba", &wire.Statement{
+		Kind: wire.Kind_KIND_DEPLOY, Sql: fmt.Sprintf("ATTACH PROCEDURE public.take (bigint, bigint) ENCODING 2 MARIADB %s POSTGRESQL %s", here, there),
+	})
+	return here, there
+}
+
 // Two organisations with a PostgreSQL and two with a MariaDB call a procedure, which each has in
 // words of its own. One without it is excluded at the block that attaches it. It goes on once it
 // has the procedure, and an operator has it rejoin.
@@ -57,12 +69,7 @@ func TestEnginesCallProcedures(t *testing.T) {
 		}
 		return makeTake(ctx, o)
 	}))
-	var here, there string
-	must(t, net.Organisations[0].Scan(ctx, "SELECT chainify.procedure_digest('public.take(bigint, bigint)')", &there))
-	must(t, net.Organisations[2].MariaDB.Scan(ctx, database, "SELECT bank_ledger.procedure_digest('take')", &here))
-	succeeds(ctx, t, net.Organisations[0], "dba", &wire.Statement{
-		Kind: wire.Kind_KIND_DEPLOY, Sql: fmt.Sprintf("ATTACH PROCEDURE public.take (bigint, bigint) ENCODING 2 MARIADB %s POSTGRESQL %s", here, there),
-	})
+	here, there := attachTake(ctx, t, net)
 	for i, o := range net.Organisations[:3] {
 		succeeds(ctx, t, o, "clerk", sqlStatement(fmt.Sprintf("CALL take(%d, 2)", i+1)))
 	}
@@ -88,5 +95,8 @@ func TestEnginesCallProcedures(t *testing.T) {
 		if got := pieces(ctx, t, o); got != shopRows*100-10 {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, shopRows*100-10)
 		}
+	}
+	for _, o := range []*harness.Organisation{net.Organisations[0], late} {
+		pagesSay(ctx, t, o, map[string][]string{"/": {"Procedures on the ledger", "public.take", here, there}})
 	}
 }

@@ -128,3 +128,24 @@ func TestWithoutAdoptOneThatExecutesOtherwiseIsExcluded(t *testing.T) {
 		t.Error("a core that cannot repair is made")
 	}
 }
+
+// The operator of a database that cannot adopt a DEPLOY transaction is told why it fails there.
+func TestFailedDeployTransactionsAreNamed(t *testing.T) {
+	var raw [][]byte
+	var results []wire.TxResult
+	for i, kind := range []wire.Kind{wire.Kind_KIND_DEPLOY, wire.Kind_KIND_SQL, wire.Kind_KIND_DEPLOY, wire.Kind_KIND_DEPLOY, wire.Kind_KIND_DEPLOY, wire.Kind_KIND_DEPLOY} {
+		proposal := wire.Encode(&wire.Proposal{
+			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: "r"}, Nonce: uint64(i), ValidUntilHeight: 1000, Kind: kind, Sql: "x",
+		})
+		raw = append(raw, wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
+		results = append(results, wire.TxResult{Succeeded: i == 0, SQLState: "CH005", Message: fmt.Sprint("reason ", i)})
+	}
+	block := &wire.OrderedBlock{Transactions: wire.EncodeTransactions(raw)}
+	const want = "transaction 2 fails: reason 2 (CH005); transaction 3 fails: reason 3 (CH005); transaction 4 fails: reason 4 (CH005)"
+	if got := failedDeploys(block, results); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := failedDeploys(block, nil); got != "" { // nothing was executed
+		t.Errorf("%q of no results", got)
+	}
+}

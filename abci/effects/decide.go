@@ -136,6 +136,9 @@ func (c *Core) deviateFrom(b *wire.OrderedBlock, expected, found wire.Hash) {
 		if l.unadoptable {
 			reason += ", and the block cannot be adopted: " + l.why
 		}
+		if l.fails != "" {
+			reason += ". Here " + l.fails
+		}
 		c.exclude(b.Number, expected, found, reason)
 		return
 	}

@@ -29,7 +29,7 @@ func (c *Core) pause(failures int) {
 }
 
 func (c *Core) executed(e Executed) {
-	agreed := c.op.(Execute).Agreed
+	x := c.op.(Execute)
 	c.op, c.cancelled = nil, false
 	switch e.Failure {
 	case Fine:
@@ -37,13 +37,16 @@ func (c *Core) executed(e Executed) {
 		c.stall = stall{}
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
 		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
+		if x.isRetry() {
+			c.ladderOf(e.Key.Number).fails = e.Why
+		}
 	case Stuck:
 		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs
 		// again for as long as it takes.
 		c.over()
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.shelved = e.Key
-		if agreed { // it had all the time there is
+		if x.Agreed { // it had all the time there is
 			c.stall.again(e.Key.Number, e.StuckAt, e.Why, c.nowMS, c.cfg.BackoffMinMS, c.cfg.BackoffMaxMS)
 			c.report(Report{What: MachineFails, Number: e.Key.Number, Round: e.Key.Round, Index: e.StuckAt, Reason: c.stall.why})
 			return

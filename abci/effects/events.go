@@ -50,7 +50,8 @@ type (
 // How the operations on database and store ended.
 type (
 	// Executed ends Execute. On Stuck, StuckAt is the transaction and Why the error; on anything
-	// else but Fine nothing is open.
+	// else but Fine nothing is open. Of a block executed again, Why names its DEPLOY transactions
+	// that failed.
 	Executed struct {
 		Key     wire.Key
 		Hash    wire.Hash

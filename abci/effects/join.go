@@ -76,7 +76,7 @@ func (s *Shell) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var obstacle error
+	var why error
 	err = ask(ctx, s, inquiry{}, number, certificate.Hash, s.opt.Others.Read, func(ctx context.Context, organisation string, from backend.Reading) error {
 		told, knows := from.(backend.Foundation)
 		if !knows {
@@ -86,13 +86,21 @@ func (s *Shell) join(ctx context.Context) error {
 		if err == nil {
 			s.log.Info("took the ledger over", "block", number, "organisation", organisation)
 		}
-		if obstacle == nil {
-			obstacle = err
-		}
+		why = plainer(why, err)
 		return err
 	})
-	if err != nil && obstacle != nil && ctx.Err() == nil {
-		return obstacle // it says more
+	if err != nil && why != nil && ctx.Err() == nil {
+		return why // it says more
 	}
 	return err
+}
+
+// plainer is the reason to tell of two: an obstacle in this database before an organisation that
+// does not help, else the first.
+func plainer(first, second error) error {
+	var obstacle *backend.Obstacle
+	if first == nil || !errors.As(first, &obstacle) && errors.As(second, &obstacle) {
+		return second
+	}
+	return first
 }

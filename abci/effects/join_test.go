@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,5 +49,20 @@ func TestAnEmptyDatabaseJoins(t *testing.T) {
 	step(DatabaseAt{Position: backend.Position{Number: 40, Certified: 40}}, "FetchOrdered{Number:40}")
 	if core.joining.wanted {
 		t.Error("it would join again")
+	}
+}
+
+// An organisation that tells nothing, such as one with another engine, does not hide what is
+// missing in this database, whichever is asked first.
+func TestTheReasonOfJoiningIsAnObstacleHere(t *testing.T) {
+	silent, other := fmt.Errorf("%w: refused", backend.ErrNoHelp), fmt.Errorf("%w: busy", backend.ErrNoHelp)
+	missing := fmt.Errorf("join: %w", &backend.Obstacle{Why: "it does not exist", Err: errors.New("step")})
+	for _, asked := range [][2]error{{silent, missing}, {missing, silent}, {nil, missing}, {missing, nil}} {
+		if got := plainer(asked[0], asked[1]); got != missing {
+			t.Errorf("%v: %v", asked, got)
+		}
+	}
+	if got := plainer(silent, other); got != silent {
+		t.Errorf("of two that do not help: %v", got)
 	}
 }

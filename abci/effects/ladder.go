@@ -22,6 +22,7 @@ type ladder struct {
 	// unadoptable: with sound tables, or as the last resort, the block could not be adopted, and
 	// nothing was put right since.
 	unadoptable bool
+	fails       string // DEPLOY transactions that failed when the block was tried again
 	sinceMS     int64
 }
 

@@ -186,6 +186,7 @@ func (p *transcript) ended(w []string) Event {
 			e.Failure = p.failure(w[2])
 		} else {
 			e.Hash = p.hash(w[1])
+			e.Why = strings.ReplaceAll(strings.TrimPrefix(w[2], "-"), "-", " ")
 		}
 		return e
 	case "committed":

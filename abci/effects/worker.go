@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -87,6 +88,9 @@ func (s *Shell) work(ctx context.Context) {
 	}
 }
 
+// isRetry tells an execution of a block that came out otherwise than certified before.
+func (a Execute) isRetry() bool { return a.Certified != wire.Hash{} }
+
 func (a Execute) perform(ctx context.Context, s *Shell) item {
 	var x backend.Execution
 	var err error
@@ -94,12 +98,14 @@ func (a Execute) perform(ctx context.Context, s *Shell) item {
 	if a.Agreed {
 		block.Budget = wire.Budget{}
 	}
-	if a.Certified == (wire.Hash{}) {
-		x, err = s.opt.Backend.Execute(ctx, &block, a.Previous)
-	} else {
+	e := Executed{Key: a.Block.Key()}
+	if a.isRetry() {
 		x, err = s.opt.Backend.Retry(ctx, &block, a.Previous, a.Certified)
+		e.Why = failedDeploys(&block, x.Results)
+	} else {
+		x, err = s.opt.Backend.Execute(ctx, &block, a.Previous)
 	}
-	e := Executed{Key: a.Block.Key(), Hash: x.Hash}
+	e.Hash = x.Hash
 	if a.Block.Round > 0 {
 		e.Parts = a.Block.InQuestion().Hashes(x.Effects)
 	}
@@ -145,6 +151,29 @@ func (a Adopt) perform(ctx context.Context, s *Shell) item {
 		return item{event: e}
 	}
 	return item{event: e, executed: &x, key: e.Key}
+}
+
+// deploysNamed is how many failed DEPLOY transactions are named.
+const deploysNamed = 3
+
+// failedDeploys names the DEPLOY transactions of a block that failed, with their reasons: where one
+// succeeded elsewhere, something that it needs is missing here.
+func failedDeploys(b *wire.OrderedBlock, results []wire.TxResult) string {
+	raw, err := wire.SplitTransactions(b.Transactions)
+	if err != nil || len(raw) != len(results) {
+		return ""
+	}
+	var named []string
+	for i, r := range results {
+		if r.Succeeded || len(named) == deploysNamed {
+			continue
+		}
+		tx, err := wire.DecodeChainedTx(raw[i])
+		if err == nil && tx.Proposal.GetKind() == wire.Kind_KIND_DEPLOY {
+			named = append(named, fmt.Sprintf("transaction %d fails: %s (%s)", i, r.Message, r.SQLState))
+		}
+	}
+	return strings.Join(named, "; ")
 }
 
 func (a StoreCertificate) perform(ctx context.Context, s *Shell) item {

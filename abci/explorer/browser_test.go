@@ -93,6 +93,33 @@ func TestPagesInChromium(t *testing.T) {
 			pages = append(pages, path)
 		}
 	}
+	w.measured(pages)
+	w.photograph(map[string]string{
+		"network": "/", "block": "/blocks/5", "blocks": "/blocks", "transaction": "/transactions/" + w.id(3, 0), "row": "/rows?table=public.checking&key=1",
+		"deviations": "/deviations", "evil": "/transactions/" + w.id(2, 2), "problem": "/nothing",
+	})
+}
+
+// The procedures of a ledger of several engines are on the network page, with whole digests.
+func TestProceduresInChromium(t *testing.T) {
+	if os.Getenv("CHAINIFY_CHROMIUM") == "" {
+		t.Skip("CHAINIFY_CHROMIUM is not set: it names Chromium; `make check-explorer` sets it")
+	}
+	w, digest := sharedWorld(t)
+	text := chromium(t, light, w.server.URL+"/", "--dump-dom", "--virtual-time-budget=2000")
+	for _, want := range []string{"Procedures on the ledger", "<code>" + digest + "</code>", "<code>" + otherDigest + "</code>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the network page lacks %s:\n%s", want, text)
+		}
+	}
+	w.measured([]string{"/", "/blocks/2", "/transactions/" + w.id(2, 0)})
+	w.photograph(map[string]string{"procedures": "/"})
+}
+
+// measured looks at pages in light and dark, on a phone and on a screen.
+func (w *world) measured(pages []string) {
+	t := w.t
+	t.Helper()
 	list, err := json.Marshal(pages)
 	if err != nil {
 		t.Fatal(err)
@@ -118,10 +145,6 @@ func TestPagesInChromium(t *testing.T) {
 			t.Errorf("%s: %s, want %s\n%s", name, first, want, wrong)
 		}
 	}
-	w.photograph(map[string]string{
-		"network": "/", "block": "/blocks/5", "blocks": "/blocks", "transaction": "/transactions/" + w.id(3, 0), "row": "/rows?table=public.checking&key=1",
-		"deviations": "/deviations", "evil": "/transactions/" + w.id(2, 2), "problem": "/nothing",
-	})
 }
 
 // A block that is made while somebody looks at the network page appears on it by itself.

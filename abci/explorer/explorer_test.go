@@ -3,6 +3,7 @@ package explorer_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +21,27 @@ func (w *world) addresses() []string {
 		"/transactions/" + w.id(2, 2), "/transactions/" + w.id(3, 1), "/transactions/" + w.id(3, 2), "/rows", "/rows?table=public.entry",
 		"/rows?table=public.checking&key=1", "/rows?table=public.entry&key=2026-02-03&key=2", "/rows?table=public.entry&key=2026-02-03&key=1",
 		"/rows?table=public.checking&key=7", "/deviations", "/evidence", "/analytics", "/nothing", "/search?q=nothing",
+	}
+}
+
+// The network page lists procedures with the digest of each engine's words, and no longer those
+// that were taken off.
+func TestTheNetworkPageListsProcedures(t *testing.T) {
+	w, digest := sharedWorld(t)
+	_, text := w.get("/")
+	at := 0 // in this order
+	for _, want := range []string{"Tables on the ledger", "public.stock", "Procedures on the ledger", "public.take", "(bigint, bigint)", "/blocks/2", "MariaDB", otherDigest, "PostgreSQL", digest} {
+		found := strings.Index(text[at:], want)
+		if found < 0 {
+			t.Fatalf("it does not say %s after %s", want, text[:at])
+		}
+		at += found
+	}
+	w.deploy("DETACH PROCEDURE public.take")
+	answer := httptest.NewRecorder()
+	w.as("explorer_reader").Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
+	if text := answer.Body.String(); strings.Contains(text, "Procedures on the ledger") || !strings.Contains(text, "public.stock") {
+		t.Errorf("after DETACH it says %s", text)
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	deviationRowsMax = 20
 	changesMax       = 100 // of a transaction, and of a row
 	tablesMax        = 200
+	proceduresMax    = 200
 	organisationsMax = 200
 	votesMax         = 1_000 // of a certificate
 	stripBlocks      = 40    // whose votes the network page shows
@@ -68,6 +69,8 @@ type Moment interface {
 	Organisations(ctx context.Context, limit int) ([]Organisation, error)
 	// Tables are those on the ledger now, by name.
 	Tables(ctx context.Context, limit int) ([]Table, error)
+	// Procedures are those on the ledger now, by name.
+	Procedures(ctx context.Context, limit int) ([]Procedure, error)
 	// Transactions are some of a block's, from an index on, with so many bytes of their statements
 	// and one more, and without parameters.
 	Transactions(ctx context.Context, number, from int64, limit, statement int) ([]Transaction, error)
@@ -134,6 +137,15 @@ type Table struct {
 	Rows          *int64
 	ScrubbedBlock *int64     // at whose end the scrubber found it well; nil: not kept
 	ScrubbedAt    *time.Time // when it did; nil: not yet
+}
+
+// Procedure is one that the ledger's transactions call, each engine's in words of its own.
+type Procedure struct {
+	Name       string
+	Signature  string // the types of its parameters, in parentheses
+	AttachedAt int64
+	Engines    []string // in which it has agreed words, by name
+	Digests    []string // SHA-256 of the words of each, in hexadecimal
 }
 
 // Header is what the block's hash covers, as far as it is shown.

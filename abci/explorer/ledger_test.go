@@ -81,6 +81,7 @@ type world struct {
 	hash     []byte
 	blocks   uint64
 	ids      [][]wire.TxID // by block, from 1
+	shared   bool          // the ledger is one of several engines
 	status   *wire.StatusResponse
 	votes    []explorer.Vote
 	explorer *explorer.Explorer
@@ -90,6 +91,44 @@ type world struct {
 // newWorld makes a ledger of a few blocks, with failures, a row that looks like a script, votes and
 // a deviation that was put right.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	w.deploy("ATTACH TABLE public.checking, public.entry")
+	w.execute(
+		"UPDATE checking SET balance = balance - 100 WHERE custid = 1",
+		"UPDATE checking SET balance = balance - 1000000 WHERE custid = 1",
+		"INSERT INTO entry VALUES ('2026-02-03', 1, 12.50, 'first'), ('2026-02-03', 2, 7, '"+strings.ReplaceAll(evil, "'", "''")+"')")
+	w.execute("UPDATE checking SET balance = balance + 1, note = coalesce($2, $1) WHERE custid = 1", "DELETE FROM entry WHERE place = 1", "SELECT no_such('"+strings.ReplaceAll(evil, "'", "''")+"')")
+	run(t, w.dsn, `SET chainify.guard = off; UPDATE public.checking SET balance = 1000500 WHERE custid = 42; SELECT chainify_node.scrub('public.checking');
+		SELECT r.* FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, 'rows') r`)
+	return w
+}
+
+// sharedWorld makes a ledger of several engines with a procedure, and gives PostgreSQL's digest of
+// it. That of MariaDB is otherDigest.
+func sharedWorld(t *testing.T) (w *world, digest string) {
+	t.Helper()
+	w = emptyWorld(t)
+	w.shared = true
+	run(t, w.dsn, `CREATE TABLE public.stock (id bigint PRIMARY KEY, pieces bigint NOT NULL); GRANT ALL ON public.stock TO bank;
+		CREATE PROCEDURE public.take(nr bigint, wanted bigint) LANGUAGE sql AS 'UPDATE stock SET pieces = pieces - wanted WHERE id = nr'`)
+	admin, err := pgx.Connect(t.Context(), w.dsn)
+	if err == nil {
+		err = admin.QueryRow(t.Context(), `SELECT chainify.procedure_digest('public.take(bigint, bigint)')`).Scan(&digest)
+		_ = admin.Close(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.deploy("ATTACH TABLE public.stock ENCODING 2")
+	w.deploy("ATTACH PROCEDURE public.take (bigint, bigint) ENCODING 2 MARIADB " + otherDigest + " POSTGRESQL " + digest)
+	return w, digest
+}
+
+var otherDigest = strings.Repeat("0a", 32)
+
+// emptyWorld makes a ledger without blocks.
+func emptyWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dsn: newDatabase(t), ids: [][]wire.TxID{nil}}
 	w.status = &wire.StatusResponse{Organisation: "acme", ChainId: "trade", State: "serving", Peers: 3, Organisations: 4, Consent: 3}
@@ -112,14 +151,6 @@ func newWorld(t *testing.T) *world {
 		{"name": "acme", "gateway_key": "01", "ordering_only": false, "from_block": 1}, {"name": "bolt", "gateway_key": "02", "ordering_only": false, "from_block": 1},
 		{"name": "cargo", "gateway_key": "03", "ordering_only": false, "from_block": 1}, {"name": "delta", "gateway_key": "04", "ordering_only": false, "from_block": 1},
 		{"name": "notary", "gateway_key": "05", "ordering_only": true, "from_block": 1}]}')`)
-	w.deploy("ATTACH TABLE public.checking, public.entry")
-	w.execute(
-		"UPDATE checking SET balance = balance - 100 WHERE custid = 1",
-		"UPDATE checking SET balance = balance - 1000000 WHERE custid = 1",
-		"INSERT INTO entry VALUES ('2026-02-03', 1, 12.50, 'first'), ('2026-02-03', 2, 7, '"+strings.ReplaceAll(evil, "'", "''")+"')")
-	w.execute("UPDATE checking SET balance = balance + 1, note = coalesce($2, $1) WHERE custid = 1", "DELETE FROM entry WHERE place = 1", "SELECT no_such('"+strings.ReplaceAll(evil, "'", "''")+"')")
-	run(t, w.dsn, `SET chainify.guard = off; UPDATE public.checking SET balance = 1000500 WHERE custid = 42; SELECT chainify_node.scrub('public.checking');
-		SELECT r.* FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number, NULL, 'rows') r`)
 	e := explorer.New(explorer.Options{
 		Ledger: w.ledgerAs("explorer_reader"), Hosts: []string{"ledger.example"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Status: w.statusNow,
@@ -175,8 +206,11 @@ func (w *world) block(kind wire.Kind, statements ...string) {
 		ids = append(ids, wire.TxIDOf(proposal))
 		raw = append(raw, wire.Encode(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
 	}
-	err := w.node.QueryRow(w.t.Context(), `SELECT hash FROM chainify_node.execute_block($1, $2, $3, $4, $5)`,
-		int64(w.blocks), height, timeMicro, w.hash, wire.EncodeTransactions(raw)).Scan(&w.hash)
+	execute := `SELECT hash FROM chainify_node.execute_block($1, $2, $3, $4, $5)`
+	if w.shared { // the node has judged the transactions, and refuses none
+		execute = `SELECT hash FROM chainify_node.execute_block($1, $2, $3, $4, $5, refused => '{}', refused_sqlstates => '{}', refused_messages => '{}')`
+	}
+	err := w.node.QueryRow(w.t.Context(), execute, int64(w.blocks), height, timeMicro, w.hash, wire.EncodeTransactions(raw)).Scan(&w.hash)
 	if err != nil {
 		w.t.Fatalf("block %d: %v", w.blocks, err)
 	}

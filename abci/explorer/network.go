@@ -40,6 +40,7 @@ type networkBody struct {
 	MedianSeconds float64
 	Times, Sizes  chart
 	Tables        []Table
+	Procedures    []Procedure
 	DatabaseError string
 }
 
@@ -129,6 +130,9 @@ func (b *networkBody) look(ctx context.Context, m Moment, seen func() []Vote) er
 		}
 	}
 	if b.Tables, err = m.Tables(ctx, tablesMax); err != nil {
+		return err
+	}
+	if b.Procedures, err = m.Procedures(ctx, proceduresMax); err != nil {
 		return err
 	}
 	n, err := m.OpenDeviations(ctx)

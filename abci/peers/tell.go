@@ -175,6 +175,7 @@ var (
 	errClosed    = errors.New("closed by the other side")
 	errNotOpened = errors.New("no block was opened for that")
 	errAgain     = errors.New("more is asked for than it takes")
+	errRowsAlone = errors.New("this organisation's database tells rows, and not what the ledger is built on")
 )
 
 // scansMax bounds what is looked through for one session, for each table or for the block: the
@@ -225,8 +226,11 @@ func (t *telling) send(m *wire.StateMessage) bool { return t.session.peer.Send(e
 
 // reason is what the other side is told of an error: the database's own words stay here.
 func reason(err error) string {
-	if errors.Is(err, backend.ErrOutOfTurn) {
+	switch {
+	case errors.Is(err, backend.ErrOutOfTurn):
 		return "that block cannot be told"
+	case errors.Is(err, errRowsAlone):
+		return errRowsAlone.Error()
 	}
 	return "reading failed"
 }
@@ -292,7 +296,10 @@ func (t *telling) answerRows(q *wire.StateRequest) (*wire.StateResponse, error) 
 		return t.nextPage()
 	case *wire.StateRequest_Foundation:
 		from, knows := t.reading.(backend.Foundation)
-		if !knows || t.founded {
+		switch {
+		case !knows:
+			return nil, errRowsAlone
+		case t.founded:
 			return nil, errAgain
 		}
 		t.founded = true

@@ -45,18 +45,25 @@ const (
 	savingsStart  = 5_000
 )
 
+// single is a transaction of one statement.
+type single struct{ kind, amount, customer int }
+
+func drawSingle(random *rand.Rand, customers int) single {
+	s := single{kind: random.IntN(len(statements)), amount: 1 + random.IntN(500), customer: 1 + random.IntN(customers)}
+	if s.kind == transactSavings && random.IntN(2) == 0 {
+		s.amount = -s.amount
+	}
+	return s
+}
+
 // statement draws a transaction of one statement.
 func statement(random *rand.Rand, customers int) *wire.Statement {
-	kind, amount := random.IntN(len(statements)), 1+random.IntN(500)
-	s := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: statements[kind], Parameters: []*wire.Parameter{
-		{Text: fmt.Sprint(amount)}, {Text: fmt.Sprint(1 + random.IntN(customers))},
+	d := drawSingle(random, customers)
+	s := &wire.Statement{Kind: wire.Kind_KIND_SQL, Sql: statements[d.kind], Parameters: []*wire.Parameter{
+		{Text: fmt.Sprint(d.amount)}, {Text: fmt.Sprint(d.customer)},
 	}}
-	if kind == transactSavings {
-		if random.IntN(2) == 0 {
-			amount = -amount
-			s.Parameters[0].Text = fmt.Sprint(amount)
-		}
-		s.Parameters = append(s.Parameters, &wire.Parameter{Text: fmt.Sprint(-amount)})
+	if d.kind == transactSavings {
+		s.Parameters = append(s.Parameters, &wire.Parameter{Text: fmt.Sprint(-d.amount)})
 	}
 	return s
 }

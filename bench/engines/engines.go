@@ -1,6 +1,7 @@
 // Package engines measures consortia whose organisations keep different databases. Smallbank runs
-// with two PostgreSQL and two MariaDB beside four PostgreSQL, and in each engine's block executor
-// alone. An organisation with a MariaDB puts a row right. Clients speak to the nodes' sockets.
+// with two PostgreSQL and two MariaDB beside four PostgreSQL, in each engine's block executor
+// alone, and by procedures beside the same statements. An organisation with a MariaDB puts a row
+// right. Clients speak to the nodes' sockets.
 package engines
 
 import (
@@ -76,6 +77,9 @@ func Run(ctx context.Context, cfg Config, r *report.Report) error {
 	if err := throughput(ctx, cfg, r); err != nil {
 		return err
 	}
+	if err := calling(ctx, cfg, r); err != nil {
+		return err
+	}
 	if err := tampering(ctx, cfg, r); err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			}
 		}
 	}
-	alone, err := openExecutors(ctx, cfg)
+	alone, err := openExecutors(ctx, cfg, "executors")
 	if alone != nil {
 		opened = append(opened, alone)
 	}
@@ -126,12 +130,21 @@ func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err := errors.Join(machine.Facts(r, alone.net.Dir), describe(ctx, cfg, r, alone), machine.Settle(ctx, r, cfg.Settle, cfg.Progress)); err != nil {
 		return err
 	}
-	for repetition := range cfg.Repeat + 1 { // the first fills caches and makes plans, and does not count
+	if err := repetitions(ctx, cfg, systems, r); err != nil {
+		return err
+	}
+	return machine.NoteDisk(r, alone.net.Dir)
+}
+
+// repetitions measures systems, interleaved. The first repetition fills caches and makes plans, and
+// does not count.
+func repetitions(ctx context.Context, cfg Config, systems []system, r *report.Report) error {
+	for repetition := range cfg.Repeat + 1 {
 		if err := repeat(ctx, cfg, repetition, systems, r); err != nil {
 			return err
 		}
 	}
-	return machine.NoteDisk(r, alone.net.Dir)
+	return nil
 }
 
 // repeat measures every system once, in an order of this repetition.
@@ -206,7 +219,7 @@ func figures(r *report.Report, cfg Config) error {
 			return err
 		}
 	}
-	if err := failureFigures(r); err != nil {
+	if err := errors.Join(callFigures(r), failureFigures(r)); err != nil {
 		return err
 	}
 	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets["engines.back_s"],

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -45,6 +46,29 @@ func TestWriteSetsAreOfCustomersThatAreFree(t *testing.T) {
 	}
 	if kinds[1] == 0 || kinds[2] == 0 || kinds[3] == 0 {
 		t.Errorf("numbers of changes: %v", kinds)
+	}
+}
+
+// A call and a statement that are drawn alike do the same: the words of both differ in the names of
+// their parameters alone.
+func TestACallIsTheStatement(t *testing.T) {
+	kinds := map[int]int{}
+	for seed := range uint64(200) {
+		drawn := func() *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+		d, s, c := drawSingle(drawn(), 50), statement(drawn(), 50), call(drawn(), 50)
+		kinds[d.kind]++
+		amount, customer, lowest := s.Parameters[0].Text, s.Parameters[1].Text, "- "+s.Parameters[0].Text
+		said := strings.NewReplacer("$1", amount, "$2", customer, "$3", lowest).Replace(s.Sql)
+		called := strings.NewReplacer("amount", c.Parameters[1].Text, "customer", c.Parameters[0].Text).Replace(procedures[d.kind].body)
+		if c.Sql != "CALL "+procedures[d.kind].name+"($1, $2)" || said != called {
+			t.Errorf("%s %v runs %s, want %s", c.Sql, c.Parameters, called, said)
+		}
+		if d.kind == transactSavings && s.Parameters[2].Text != fmt.Sprint(-d.amount) {
+			t.Errorf("least balance %s with amount %d", s.Parameters[2].Text, d.amount)
+		}
+	}
+	if len(kinds) != len(statements) {
+		t.Errorf("kinds drawn: %v", kinds)
 	}
 }
 
@@ -102,7 +126,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 			t.Errorf("there is no figure %s", id)
 		}
 	}
-	if len(ids) != 18 || r.Versions["mariadb"] == "" || r.Settings["postgresql"] == nil {
+	if len(ids) != 22 || r.Versions["mariadb"] == "" || r.Settings["postgresql"] == nil {
 		t.Errorf("%v, %v, %v", ids, r.Versions, r.Settings)
 	}
 }

@@ -44,10 +44,10 @@ type executor struct {
 	nonce  uint64
 }
 
-func openExecutors(ctx context.Context, cfg Config) (*executors, error) {
+func openExecutors(ctx context.Context, cfg Config, dir string) (*executors, error) {
 	names := []string{"postgres", "mariadb"}
 	net, err := harness.New(ctx, harness.Config{
-		Dir: filepath.Join(cfg.Dir, "executors"), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: names, MariaDB: names[1:],
+		Dir: filepath.Join(cfg.Dir, dir), PG: cfg.PG, Chainify: cfg.Chainify, Database: database, Organisations: names, MariaDB: names[1:],
 	})
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (x *executor) run(ctx context.Context, role string, statements []*wire.Stat
 
 // systems are the executors, and sessions that commit single statements.
 func (e *executors) systems(cfg Config) []system {
-	out := []system{{postgresBlock, 0, e.blocks(e.postgres)}, {mariaBlock, 0, e.blocks(e.mdb)}}
+	out := []system{{postgresBlock, 0, e.blocks(e.postgres, statement)}, {mariaBlock, 0, e.blocks(e.mdb, statement)}}
 	for _, sessions := range cfg.Clients {
 		out = append(out, system{mariaSingle, float64(sessions), e.single(sessions)})
 	}
@@ -149,7 +149,7 @@ func (e *executors) systems(cfg Config) []system {
 }
 
 // blocks runs blocks for the seconds.
-func (e *executors) blocks(x *executor) func(context.Context, int) (report.Sample, error) {
+func (e *executors) blocks(x *executor, draw drawer) func(context.Context, int) (report.Sample, error) {
 	return func(ctx context.Context, repetition int) (s report.Sample, err error) {
 		random := rand.New(rand.NewPCG(e.cfg.Seed, uint64(repetition)))
 		before, err := machine.TreeCPU(x.pid)
@@ -159,7 +159,7 @@ func (e *executors) blocks(x *executor) func(context.Context, int) (report.Sampl
 		for s.Seconds < float64(e.cfg.Seconds) {
 			statements := make([]*wire.Statement, e.cfg.Block)
 			for i := range statements {
-				statements[i] = statement(random, e.cfg.Customers)
+				statements[i] = draw(random, e.cfg.Customers)
 			}
 			started := time.Now()
 			if err := x.run(ctx, role, statements); err != nil {

@@ -252,23 +252,26 @@ func submit(ctx context.Context, o *harness.Organisation, role string, statement
 
 // statements is the load of transactions that all organisations execute.
 func (b *bank) statements(ctx context.Context, repetition int) (report.Sample, error) {
-	return b.load(ctx, submitters, b.drawn(repetition, batchMost, inFlight))
+	return b.load(ctx, submitters, b.drawn(repetition, batchMost, inFlight, statement))
 }
 
 // waited is the load of one client that submits one transaction after the other, each when the one
 // before has its outcome.
 func (b *bank) waited(ctx context.Context, repetition int) (report.Sample, error) {
-	return b.load(ctx, 1, b.drawn(repetition, 1, 1))
+	return b.load(ctx, 1, b.drawn(repetition, 1, 1, statement))
 }
 
-// drawn prepares clients that submit so many statements at once, and are so many submissions ahead
-// of their outcomes.
-func (b *bank) drawn(repetition, size, ahead int) func(n int) *client {
+// drawer draws the next transaction of a client.
+type drawer func(random *rand.Rand, customers int) *wire.Statement
+
+// drawn prepares clients that submit so many transactions at once, and are so many submissions
+// ahead of their outcomes.
+func (b *bank) drawn(repetition, size, ahead int, draw drawer) func(n int) *client {
 	return func(n int) *client {
 		random := rand.New(rand.NewPCG(b.cfg.Seed, uint64(repetition)<<32|uint64(n)))
 		return &client{ahead: ahead, done: func(batch) {}, next: func() (out batch, err error) {
 			for range size {
-				out.statements = append(out.statements, statement(random, b.cfg.Customers))
+				out.statements = append(out.statements, draw(random, b.cfg.Customers))
 			}
 			return out, nil
 		}}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -158,7 +159,27 @@ func TestEnginesAgreeOnProcedures(t *testing.T) {
 func TestAProcedureKeepsItsWordsForGood(t *testing.T) {
 	engines, attach := procedures(t)
 	both(t, engines, 2, []bool{true}, deployOf(attach))
-	both(t, engines, 3, []bool{true, false}, deployOf("DETACH PROCEDURE public.transfer"), deployOf(attach[:len(attach)-1]+"f"))
+	other := func(old, words string) *wire.Proposal {
+		changed := strings.Replace(attach, old, words, 1)
+		if changed == attach {
+			t.Fatalf("%s has no %s", attach, old)
+		}
+		return deployOf(changed)
+	}
+	at := strings.Index(attach, " MARIADB ") + len(" MARIADB ")
+	digest := attach[at : at+64]
+	refused := []*wire.Proposal{
+		deployOf("DETACH PROCEDURE public.transfer"),
+		deployOf(attach[:len(attach)-64] + strings.Repeat("0f", 32)), other(digest, strings.Repeat("0f", 32)),
+		other(" MARIADB "+digest, ""), deployOf(attach[:at+64]), other("numeric, text", "numeric, json"), other("numeric, text", "numeric"),
+	}
+	for _, x := range both(t, engines, 3, []bool{true, false, false, false, false, false, false}, refused...) {
+		for i, result := range x.Results[1:] {
+			if !strings.Contains(result.Message, "in other words: those of a name stay for good") {
+				t.Errorf("%s: %+v", refused[i+1].Sql, result)
+			}
+		}
+	}
 	both(t, engines, 4, []bool{true}, deployOf(attach))
 }
 

@@ -175,6 +175,23 @@ func (m *pagesMoment) Tables(ctx context.Context, limit int) (out []explorer.Tab
 	return out, err
 }
 
+// Procedures implements [explorer.Moment].
+func (m *pagesMoment) Procedures(ctx context.Context, limit int) (out []explorer.Procedure, err error) {
+	err = m.rows(ctx, func(rows *sql.Rows) error {
+		var p explorer.Procedure
+		var words [2]sql.NullString
+		err := rows.Scan(&p.Name, &p.Signature, &p.AttachedAt, &words[0], &words[1])
+		for i, engine := range []string{"MariaDB", "PostgreSQL"} {
+			if words[i].Valid {
+				p.Engines, p.Digests = append(p.Engines, engine), append(p.Digests, words[i].String)
+			}
+		}
+		out = append(out, p)
+		return err
+	}, `SELECT name, signature, attached_at, lower(hex(mariadb)), lower(hex(postgresql)) FROM %L.ledger_procedure WHERE detached_at IS NULL ORDER BY name LIMIT ?`, limit)
+	return out, err
+}
+
 // kinds are those that PostgreSQL's view names otherwise than sql.
 var kinds = map[wire.Kind]string{wire.Kind_KIND_DEPLOY: "deploy", wire.Kind_KIND_EFFECTS: "effects", wire.Kind_KIND_PLAN: "plan"}
 

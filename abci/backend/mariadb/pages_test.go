@@ -83,6 +83,28 @@ func get(handler http.Handler, path string) *httptest.ResponseRecorder {
 	return answer
 }
 
+// The network page lists procedures, with the digests of those engines that have agreed words.
+func TestPagesListProcedures(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	o.make(t, "CREATE PROCEDURE %.fine(n BIGINT) SQL SECURITY INVOKER INSERT INTO items (id) VALUES (n)")
+	c.commit(c.attachProcedure(o, "fine", "(bigint)"))
+	text := get(pagesAs(t, o.dsn), "/").Body.String()
+	for _, want := range []string{"public.fine", "(bigint)", "MariaDB", o.digestOfProcedure(t, "fine")} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the network page lacks %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "PostgreSQL") {
+		t.Error("it tells of an engine without agreed words")
+	}
+	c.commit(proposal{kind: wire.Kind_KIND_DEPLOY, sql: "DETACH PROCEDURE public.fine"})
+	if text := get(pagesAs(t, o.dsn), "/").Body.String(); strings.Contains(text, "public.fine") || !strings.Contains(text, "public.items") {
+		t.Errorf("after DETACH it says %s", text)
+	}
+}
+
 // The explorer's pages show what a MariaDB has, and say what it does not have.
 func TestPagesShowAMariaDB(t *testing.T) {
 	s := newShown(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,7 +21,7 @@ func (b *Backend) Join(ctx context.Context, from backend.Foundation, number uint
 	defer b.mu.Unlock()
 	err := b.once(ctx, func() error { return b.join(ctx, from, number, certified) })
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == beyondRepair {
-		err = &backend.Obstacle{Why: refused.Detail, Err: err}
+		err = &backend.Obstacle{Why: strings.TrimSpace(refused.Detail + " " + refused.Hint), Err: err}
 	}
 	if err != nil {
 		return fmt.Errorf("join at block %d: %w", number, beyond(err))

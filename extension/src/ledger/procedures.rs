@@ -129,15 +129,18 @@ pub fn detach(name: String, block: i64, tx: u32) {
     query(sql, &[cell(name), cell(block), cell(tx as i32)], |_| ());
 }
 
-/// The name of the attached procedure that a function is, or would stand beside.
+/// The name of the attached procedure that a function is, or stands beside after this command.
 pub fn named_as(function: Oid) -> Option<String> {
     relation_named("chainify_ledger", "procedures")?;
-    let (schema, name) = catalog::name_of_function(function)?;
-    let name = format!("{schema}.{name}");
+    let names = catalog::names_of_function(function);
     attached()
         .into_iter()
         .map(|procedure| procedure.name)
-        .find(|attached| *attached == name)
+        .find(|attached| {
+            names
+                .iter()
+                .any(|(schema, name)| *attached == format!("{schema}.{name}"))
+        })
 }
 
 /// `procedures_hash()`: of the attached ones, as they were agreed.

@@ -355,11 +355,13 @@ fn deploy_all(client: &SpiClient<'_>, number: i64) -> Result<(), PgError> {
 
 /// It succeeded in the other organisations.
 fn not_here(block: i64, index: u32, error: &PgError) -> PgError {
+    let why = error.detail.as_deref().map(|detail| format!(" {detail}"));
     beyond_repair(format!(
-        "Transaction {index} of block {block} changes definitions, and fails here: {}.",
-        error.message
+        "Transaction {index} of block {block} changes definitions, and fails here: {}.{}",
+        error.message,
+        why.unwrap_or_default()
     ))
-    .hint("Roles, extensions, and tables that were put on the ledger as they were have to be here, the tables empty or as they were then.")
+    .hint("Roles, extensions, and tables and procedures that were put on the ledger have to be here as they were agreed, the tables empty or as they were then.")
 }
 
 /// The ledger's own tables that no DEPLOY transaction puts on it.

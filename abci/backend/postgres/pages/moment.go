@@ -74,6 +74,13 @@ func (m moment) Tables(ctx context.Context, limit int) ([]explorer.Table, error)
 	return list[explorer.Table](ctx, m.tx, `SELECT name, attached_at, rows, scrubbed_block, scrubbed_at FROM chainify.tables ORDER BY name LIMIT $1`, limit)
 }
 
+// Procedures implements [explorer.Moment].
+func (m moment) Procedures(ctx context.Context, limit int) ([]explorer.Procedure, error) {
+	return list[explorer.Procedure](ctx, m.tx, `SELECT p.name, p.signature, p.attached_at, array_agg(w.engine ORDER BY w.engine), array_agg(w.digest ORDER BY w.engine)
+		FROM chainify.procedures p, LATERAL (VALUES ('MariaDB', p.mariadb), ('PostgreSQL', p.postgresql)) w (engine, digest) WHERE w.digest IS NOT NULL
+		GROUP BY p.name, p.signature, p.attached_at ORDER BY p.name LIMIT $1`, limit)
+}
+
 var transactionColumns = fmt.Sprintf(`t.block, t.index, t.id, t.organisation, t.role, t.kind, t.sql, t.parameters, t.outcome, t.rows, t.sqlstate,
 	left(t.error, %d), t.block_time, t.client_key`, explorer.ErrorShown)
 

@@ -9,7 +9,7 @@ use crate::pg::base::error::{catch_c, without_raising, OrRaise};
 use crate::pg::base::generation;
 pub use crate::pg::base::generation::generation;
 use crate::pg::base::major;
-use crate::pg::base::relation::{Lock, Relation, Scratch};
+use crate::pg::base::relation::{Lock, Relation, Scratch, Tuple};
 
 c_functions! {
     fn getObjectDescription(
@@ -111,18 +111,22 @@ pub fn display_name(relation: pg_sys::Oid) -> String {
     }
 }
 
-/// Schema and name of a function; None where it is gone, or not there yet.
-pub fn name_of_function(function: pg_sys::Oid) -> Option<(String, String)> {
+/// Schema and name of a function, as it was before this command and as the command has made it by
+/// now; none where it is gone.
+pub fn names_of_function(function: pg_sys::Oid) -> Vec<(String, String)> {
     // SAFETY: catalog look-ups, which give null or fresh C strings.
-    unsafe {
+    let before = unsafe {
         let name = pg_sys::get_func_name(function);
-        if name.is_null() {
-            return None;
-        }
-        let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
-        let text = |of| CStr::from_ptr(of).to_string_lossy().into_owned();
-        (!schema.is_null()).then(|| (text(schema), text(name)))
-    }
+        let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned());
+        name.map(|name| (pg_sys::get_func_namespace(function), name))
+    };
+    let after = catalog_row(FUNCTIONS.to_u32(), PG_PROC_OID_INDEX, function, |row| {
+        Some((row.get::<pg_sys::Oid>(PRONAMESPACE)?, row.name(PRONAME)?))
+    });
+    let names = before.into_iter().chain(after);
+    names
+        .filter_map(|(schema, name)| Some((namespace_name(schema)?, name)))
+        .collect()
 }
 
 /// A catalog whose rows belong to a table: its oid, its index on oid, the column that holds the
@@ -141,6 +145,7 @@ const PG_TYPE: (u32, u32) = (1247, 2703);
 const PG_CONSTRAINT: (u32, u32) = (2606, 2667);
 const TYPBASETYPE: i16 = 26;
 const PG_PROC_OID_INDEX: u32 = 2690;
+const PRONAME: i16 = 2;
 const PRONAMESPACE: i16 = 3;
 /// Of pg_constraint, after its first four columns and the flags.
 const CONRELID: i16 = 5 + major::CONSTRAINT_FLAGS as i16;
@@ -298,6 +303,16 @@ fn type_parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 
 /// An oid column of the catalog row of `object`, seen even when this command made it.
 fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Option<pg_sys::Oid> {
+    catalog_row(catalog, index, object, |row| row.get::<pg_sys::Oid>(column))
+}
+
+/// The result of `read` for the catalog row of `object`, seen even when this command made it.
+fn catalog_row<T>(
+    catalog: u32,
+    index: u32,
+    object: pg_sys::Oid,
+    read: impl FnOnce(&Tuple<'_>) -> Option<T>,
+) -> Option<T> {
     let relation = Relation::open(pg_sys::Oid::from(catalog), Lock::AccessShare);
     let mut scratch = Scratch::default();
     // SAFETY: one key on the index's only column, of type oid; the tuple is read before the scan
@@ -323,11 +338,7 @@ fn catalog_oid(catalog: u32, index: u32, object: pg_sys::Oid, column: i16) -> Op
         );
         let tuple = pg_sys::systable_getnext(scan);
         let found = (!tuple.is_null())
-            .then(|| {
-                scratch
-                    .deform(tuple, relation.descriptor())
-                    .get::<pg_sys::Oid>(column)
-            })
+            .then(|| read(&scratch.deform(tuple, relation.descriptor())))
             .flatten();
         pg_sys::systable_endscan(scan);
         found

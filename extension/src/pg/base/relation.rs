@@ -267,6 +267,14 @@ impl Tuple<'_> {
         unsafe { T::from_datum(value, false) }
     }
 
+    /// Column `number`, which is of type name; None when NULL.
+    pub fn name(&self, number: i16) -> Option<String> {
+        let value = self.datum(number, pg_sys::NAMEOID)?;
+        // SAFETY: a value of type name is a C string.
+        let name = unsafe { std::ffi::CStr::from_ptr(value.cast_mut_ptr()) };
+        Some(name.to_string_lossy().into_owned())
+    }
+
     /// Whether PostgreSQL stores a value of the row outside of it (TOAST).
     pub fn has_values_outside(&self) -> bool {
         // SAFETY: a tuple that is there has its header, and lives as long as self.
