@@ -71,7 +71,7 @@ dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 pin-images:
 	@scripts/pin-images
 
-## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report; the analytics worker, where it was built, answers queries at a block beside the load; ANALYTICS=1 builds it, which takes long the first time, and ANALYTICS=0 leaves it out). ENGINES=mixed: two of the four keep a MariaDB
+## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report). The analytics worker, where it was built, answers queries at a block beside the load; ANALYTICS=1 builds it, which takes long the first time, and 0 leaves it out. ENGINES=mixed: two of the four keep a MariaDB
 .PHONY: demo
 DEMO_WORKER = $(if $(filter 1,$(ANALYTICS)),$(WORKER),$(if $(filter mixed,$(ENGINES))$(filter 0,$(ANALYTICS)),,$(wildcard $(WORKER))))
 demo: pgtree build-node $(if $(filter 1,$(ANALYTICS)),build-analytics)

@@ -232,7 +232,7 @@ func TestWriteSetsAreShownInPlaceOfStatements(t *testing.T) {
 	}
 }
 
-// What a worker tells and answers, without one.
+// The words of a worker, without one.
 func TestTheAnalyticsPageShowsMirrorsAnswersAndSnapshots(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	share, name, fault := 0.25, "<month>", "memory.mirrors is too small"
