@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -155,6 +156,19 @@ func appears(ctx context.Context, t *testing.T, o *harness.Organisation, sql str
 		err = o.Scan(ctx, "SELECT EXISTS ("+sql+")", &ok)
 		return ok, "no row", err
 	}))
+}
+
+// idleState is of a session that is idle in a transaction.
+type idleState struct {
+	row   bool   // it holds a row that it changed
+	begun string // when its last statement began
+}
+
+func idleSince(ctx context.Context, t *testing.T, o *harness.Organisation, pid uint32) (s idleState) {
+	t.Helper()
+	must(t, o.Scan(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND locktype = 'transactionid'), query_start::text
+		FROM pg_stat_activity a WHERE pid = %d AND state = 'idle in transaction'`, pid), &s.row, &s.begun))
+	return s
 }
 
 // plainCase has sessions of acme and of bolt.
@@ -356,15 +370,27 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "COMMIT")
 	}},
 	{"an idle session is in no block's way", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		// No block gets by after a time.
+		must(t, acme.SetSystem(ctx, progressLimit, "chainify.conflict_grace", "1h"))
+		t.Cleanup(func() { must(t, acme.SetSystem(ctx, progressLimit, "chainify.conflict_grace", "")) })
+		pid := one.PgConn().PID()
 		for _, end := range []string{"SELECT 1", "COMMIT", "ROLLBACK", "SAVEPOINT s"} {
 			run(ctx, t, one, "BEGIN")
 			run(ctx, t, one, "SAVEPOINT a")
 			run(ctx, t, one, "UPDATE parents SET note = 'idle' WHERE id = 6")
+			held := idleSince(ctx, t, acme, pid)
+			if !held.row {
+				t.Error("the idle session holds no row")
+			}
 			run(ctx, t, two, "UPDATE parents SET note = $1 WHERE id = 6", "before "+end)
 			appears(ctx, t, acme, "SELECT true FROM parents WHERE id = 6 AND note = 'before "+end+"'")
+			// Its client has said nothing meanwhile.
+			if now := idleSince(ctx, t, acme, pid); now.row || now.begun != held.begun {
+				t.Errorf("before the block the idle session was %+v, then %+v", held, now)
+			}
 			if end == "ROLLBACK" {
 				run(ctx, t, one, end)
-			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `"public.parents"`) {
+			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `changes row (6) of table "public.parents"`) {
 				t.Errorf("%s says %s", end, describe(failed))
 			}
 			if end != "COMMIT" && end != "ROLLBACK" {
@@ -373,6 +399,21 @@ var plainCases = []plainCase{
 			}
 			idle(t, one)
 			want(ctx, t, one, "SELECT note FROM parents WHERE id = 6", "before "+end)
+		}
+	}},
+	{"a conflict names the only row", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		for _, c := range []struct{ first, says string }{
+			{"SELECT FROM parents WHERE id = 6 FOR SHARE", `row (6) of table "public.parents", which`},
+			{"SELECT FROM parents WHERE id = 5 FOR SHARE", `a row of table "public.parents" that`},
+		} {
+			run(ctx, t, one, "BEGIN")
+			run(ctx, t, one, c.first)
+			run(ctx, t, one, "UPDATE parents SET note = 'one' WHERE id = 6")
+			run(ctx, t, two, "UPDATE parents SET note = $1 WHERE id = 6", c.first)
+			appears(ctx, t, acme, "SELECT FROM parents WHERE id = 6 AND note = '"+c.first+"'")
+			if failed := fails(ctx, t, one, "40001", "COMMIT"); !strings.Contains(failed.Detail, c.says) {
+				t.Errorf("COMMIT says %s", describe(failed))
+			}
 		}
 	}},
 	{"a statement is in no block's way", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
@@ -384,11 +425,39 @@ var plainCases = []plainCase{
 			failed <- err
 		}()
 		run(ctx, t, two, "UPDATE parents SET note = 'busier' WHERE id = 6")
-		if err := <-failed; !strings.Contains(describe(err), "40001 | could not serialize access due to a ledger block") {
+		if err := <-failed; !strings.Contains(describe(err), "40001 | could not serialize access due to a ledger block") || !strings.Contains(describe(err), "changes row (6)") {
 			t.Errorf("the statement ended with %s", describe(err))
 		}
 		run(ctx, t, one, "ROLLBACK")
 		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 6 AND note = 'busier'")
+	}},
+	{"local tables beside", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		must(t, acme.Exec(ctx, "postgres", "CREATE TABLE beside (id int PRIMARY KEY); GRANT ALL ON beside TO bank"))
+		change := func(id int, begin string, ledger ...string) {
+			run(ctx, t, one, begin)
+			run(ctx, t, one, "INSERT INTO beside VALUES ($1)", id)
+			for _, sql := range ledger {
+				run(ctx, t, one, sql)
+			}
+		}
+		change(1, "BEGIN", "UPDATE parents SET note = 'beside' WHERE id = 4")
+		run(ctx, t, one, "COMMIT")
+		idle(t, one)
+		// The session gives up to a block.
+		change(2, "BEGIN", "UPDATE parents SET note = 'gives up' WHERE id = 4")
+		run(ctx, t, two, "UPDATE parents SET note = 'first' WHERE id = 4")
+		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'first'")
+		fails(ctx, t, one, "40001", "COMMIT")
+		idle(t, one)
+		// The order refuses: the session locks nothing that the block changes.
+		change(3, "BEGIN ISOLATION LEVEL SERIALIZABLE", "SELECT FROM parents WHERE id = 4", "UPDATE checking SET balance = balance + 1 WHERE custid = 5")
+		run(ctx, t, two, "UPDATE parents SET note = 'second' WHERE id = 4")
+		fails(ctx, t, one, "40001", "COMMIT")
+		idle(t, one)
+		change(4, "BEGIN", "UPDATE parents SET note = 'third' WHERE id = 4")
+		run(ctx, t, one, "ROLLBACK")
+		want(ctx, t, one, "SELECT id::text FROM beside", "1")
+		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'second'")
 	}},
 	{"columns that draw from sequences", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
