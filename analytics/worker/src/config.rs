@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chainify_snapshot::Choice;
 use serde::Deserialize;
 
 /// A file with every setting, its default and what it means.
@@ -66,11 +67,13 @@ pub struct MemoryConfig {
     pub mirrors: String,
     /// For all queries together.
     pub queries: String,
+    /// How mirrors and snapshots share memory.
+    pub strategy: String,
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        MemoryConfig { mirrors: "4GiB".into(), queries: "1GiB".into() }
+        MemoryConfig { mirrors: "4GiB".into(), queries: "1GiB".into(), strategy: Choice::default().name().into() }
     }
 }
 
@@ -205,6 +208,8 @@ pub struct Settings {
     pub mirror_bytes: usize,
     /// Bytes for queries.
     pub query_bytes: usize,
+    /// How mirrors and snapshots share memory, where the machine can.
+    pub strategy: Choice,
     /// As configured.
     pub queries: QueriesConfig,
     /// As configured.
@@ -237,6 +242,9 @@ fn parse(text: &str) -> Result<Settings, String> {
             .ok_or_else(|| format!("socket.mode is \"{}\", and has to be octal, as \"0660\"", config.socket.mode))?,
         mirror_bytes: bytes("memory.mirrors", &config.memory.mirrors)?,
         query_bytes: bytes("memory.queries", &config.memory.queries)?,
+        strategy: Choice::named(&config.memory.strategy).ok_or_else(|| {
+            format!("memory.strategy is \"{}\", and has to be \"chunks\" or \"vm_snapshot\"", config.memory.strategy)
+        })?,
         queries: config.queries,
         mirrors: config.mirrors,
         listen: config.listen.checked()?,
@@ -284,6 +292,7 @@ mod tests {
         let with = |more: &str| parse(&format!("[database]\nconnection = ''\n{more}")).unwrap_err();
         assert!(with("[memory]\nmirrors = '4GB'").contains("memory.mirrors"));
         assert!(with("[memory]\nmirrors = '99999999999999TiB'").contains("memory.mirrors"));
+        assert!(with("[memory]\nstrategy = 'fork'").contains("memory.strategy"));
         assert!(with("[queries]\nthreads = 0").contains("queries.threads"));
         assert!(with("[socket]\nmode = '9'").contains("socket.mode"));
         assert!(with("[mirrors]\npoll = 1").contains("poll"));

@@ -62,7 +62,7 @@ impl Earlier {
             let mut mirror =
                 load(&self.memory, &moment, &table, number).await.map_err(|error| unreadable(number, &error))?;
             states.insert(table.name, mirror.state());
-            let view = mirror.view().map_err(|error| unreadable(number, &error.into()))?;
+            let view = self.memory.within(|| Ok(mirror.view()?)).map_err(|error| unreadable(number, &error.into()))?;
             tables.insert(table.id, Arc::new(view));
         }
         let told = moment.states_at(number).await.map_err(unanswered)?;

@@ -91,6 +91,8 @@ fn broken_off() -> Failure {
 pub struct Running {
     /// Its columns.
     pub schema: SchemaRef,
+    /// The block whose rows it sees.
+    pub block: i64,
     batches: mpsc::Receiver<Told>,
     ended: bool,
     _reader: Arc<()>,
@@ -199,7 +201,15 @@ impl Engine {
         });
         match plan.await {
             Ok(schema) => {
-                Ok(Running { schema: schema?, batches, ended: false, _reader: view.readers.clone(), _guard: guard })
+                let block = view.block;
+                Ok(Running {
+                    schema: schema?,
+                    block,
+                    batches,
+                    ended: false,
+                    _reader: view.readers.clone(),
+                    _guard: guard,
+                })
             }
             Err(_) => Err(broken_off()),
         }
@@ -278,7 +288,14 @@ mod tests {
         let (sender, batches) = mpsc::channel(told.len().max(1));
         told.into_iter().for_each(|told| sender.try_send(told).unwrap());
         let schema = Arc::new(datafusion::arrow::datatypes::Schema::empty());
-        Running { schema, batches, ended: false, _reader: Arc::default(), _guard: StopOnDrop(Stop::default()) }
+        Running {
+            schema,
+            block: 1,
+            batches,
+            ended: false,
+            _reader: Arc::default(),
+            _guard: StopOnDrop(Stop::default()),
+        }
     }
 
     #[tokio::test]

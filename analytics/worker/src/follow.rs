@@ -227,14 +227,19 @@ impl Follower {
     }
 
     fn publish(&mut self, last: Block) {
-        let views = &self.memory.views;
+        let views = self.memory.views.clone();
         let same = self.published.iter().eq(self.mirrors.keys());
         if !same || views.newest().is_none_or(|view| view.block != last.number) {
-            let mut tables = BTreeMap::new();
+            let (mut tables, mut without) = (BTreeMap::new(), Vec::new());
             for (id, mirror) in &mut self.mirrors {
-                match mirror.view() {
+                match self.memory.within(|| Ok(mirror.view()?)) {
                     Ok(view) => _ = tables.insert(*id, Arc::new(view)),
-                    Err(error) => tracing::warn!(table = mirror.name(), %error, "no snapshot of a mirror"),
+                    Err(trouble) => without.push((*id, trouble)),
+                }
+            }
+            for (id, trouble) in without {
+                if let Some(mirror) = self.mirrors.remove(&id) {
+                    self.fail(id, mirror.name(), "failed", &trouble);
                 }
             }
             views.publish(BlockView::new(last.number, tables));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chainify_codec::{state_root, Hash};
-use chainify_snapshot::{Error, Pool};
+use chainify_snapshot::{Choice, Error, Pool};
 
 use crate::cells::Refused;
 use crate::layout::Layout;
@@ -59,6 +59,8 @@ impl std::fmt::Display for LoadError {
 pub struct Memory {
     /// Columns and values.
     pub pool: Arc<Pool>,
+    /// How columns share it with snapshots.
+    pub strategy: Choice,
     /// The views that go first.
     pub views: Arc<Views>,
 }
@@ -85,7 +87,7 @@ impl Memory {
 /// Those of the database; a row that cannot be mirrored; the bound of memory.
 pub async fn load(memory: &Memory, moment: &Moment<'_>, table: &ToldTable, block: i64) -> Result<Mirror, LoadError> {
     let layout = Arc::new(Layout::new(table.columns.clone()));
-    let mut mirror = Mirror::new(&memory.pool, &table.name, table.schema_hash, layout)?;
+    let mut mirror = Mirror::new((&memory.pool, memory.strategy), &table.name, table.schema_hash, layout)?;
     moment.rows(table.id, block, |told| Ok::<_, LoadError>(memory.within(|| mirror.insert_all(told))?)).await?;
     Ok(mirror)
 }

@@ -112,7 +112,13 @@ fn serve_until_told(settings: Settings, door: Option<door::Ready>) -> Result<(),
 async fn run(settings: Settings, door: Option<door::Ready>, queries: Handle) -> Result<(), String> {
     let listener = listen(&settings.socket, settings.mode)?;
     let views = Views::new(settings.mirrors.recent_blocks);
-    let memory = Memory { pool: Pool::new(settings.mirror_bytes), views: views.clone() };
+    let pool = Pool::new(settings.mirror_bytes);
+    let (strategy, missing) = settings.strategy.available(&pool);
+    match missing {
+        None => tracing::info!(strategy = strategy.name(), "how mirrors share memory with snapshots"),
+        Some(why) => tracing::warn!(strategy = strategy.name(), %why, "memory.strategy does not work here"),
+    }
+    let memory = Memory { pool, strategy, views: views.clone() };
     let worker = Arc::new(Worker {
         views,
         earlier: Earlier::new(settings.connection.clone(), memory.clone(), settings.mirrors.earlier_blocks),

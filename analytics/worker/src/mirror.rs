@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
-use chainify_snapshot::{Error, Pool, Slot, Table};
+use chainify_snapshot::{Choice, Error, Pool, Slot, Table};
 
 use crate::bounds::Bounds;
 use crate::cells::{CellBytes, Cells, Refused, Row, ToldRow};
@@ -56,15 +56,21 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// A mirror without rows of the table `name`, `schema.name` unquoted.
+    /// A mirror without rows of the table `name`, `schema.name` unquoted. Its columns are in memory
+    /// of the pool, and share it with snapshots by a strategy.
     ///
     /// # Errors
-    /// Those of [`Table::new`].
-    pub fn new(pool: &Arc<Pool>, name: &str, schema_hash: Hash, layout: Arc<Layout>) -> Result<Self, Error> {
+    /// Those of [`Table::with`].
+    pub fn new(
+        (pool, strategy): (&Arc<Pool>, Choice),
+        name: &str,
+        schema_hash: Hash,
+        layout: Arc<Layout>,
+    ) -> Result<Self, Error> {
         Ok(Mirror {
             name: name.into(),
             schema_hash,
-            table: Table::new(pool, &layout.kinds())?,
+            table: Table::with(strategy.strategy(pool)?, pool, &layout.kinds())?,
             keys: Keys::default(),
             bounds: Bounds::of(&layout),
             layout,
@@ -290,7 +296,7 @@ mod tests {
     }
 
     fn mirror() -> Mirror {
-        Mirror::new(&Pool::new(64 << 20), "public.t", [7; 32], layout()).unwrap()
+        Mirror::new((&Pool::new(64 << 20), Choice::Chunks), "public.t", [7; 32], layout()).unwrap()
     }
 
     fn key(id: i64) -> Vec<u8> {
@@ -406,8 +412,9 @@ mod tests {
     #[test]
     fn rows_of_a_state_are_known_without_reading_changes() {
         let columns = vec![told(1, INT8, -1), told(2, TEXT, -1)];
-        let mut mirror =
-            Mirror::new(&Pool::new(64 << 20), "public.t", [7; 32], Arc::new(Layout::new(columns))).unwrap();
+        let pool = Pool::new(64 << 20);
+        let layout = Arc::new(Layout::new(columns));
+        let mut mirror = Mirror::new((&pool, Choice::Chunks), "public.t", [7; 32], layout).unwrap();
         let before = mirror.state();
         assert!(mirror.has_rows_of(Some(&before)) && !mirror.has_rows_of(None));
         mirror.insert(&told_row(&[(1, Value::Int(1))], &[])).unwrap();
@@ -453,7 +460,7 @@ mod tests {
 
     #[test]
     fn the_bound_of_memory_refuses_a_row_whole() {
-        let mut mirror = Mirror::new(&Pool::new(2 << 20), "public.t", [7; 32], layout()).unwrap();
+        let mut mirror = Mirror::new((&Pool::new(2 << 20), Choice::Chunks), "public.t", [7; 32], layout()).unwrap();
         let long = "x".repeat(100_000);
         let mut added = 0;
         let refused = loop {

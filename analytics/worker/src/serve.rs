@@ -13,8 +13,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use chainify_analytics_functions::write_text;
+use chainify_dialect::wire::BLOCK_PARAMETER;
 use datafusion::arrow::array::RecordBatch;
-use futures::Sink;
+use futures::{Sink, SinkExt};
 use pgwire::api::auth::{
     finish_authentication, protocol_negotiation, save_startup_parameters_to_metadata, DefaultServerParameterProvider,
     StartupHandler,
@@ -26,7 +27,7 @@ use pgwire::api::{ClientInfo, ClientPortalStore, PgWireServerHandlers, Type};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::cancel::CancelRequest;
 use pgwire::messages::data::DataRow;
-use pgwire::messages::startup::SecretKey;
+use pgwire::messages::startup::{ParameterStatus, SecretKey};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::process_socket_unix;
 use socket2::SockRef;
@@ -154,7 +155,7 @@ impl CancelHandler for Connection {
 
 #[async_trait]
 impl SimpleQueryHandler for Connection {
-    async fn do_query<C>(&self, _client: &mut C, text: &str) -> PgWireResult<Vec<Response>>
+    async fn do_query<C>(&self, client: &mut C, text: &str) -> PgWireResult<Vec<Response>>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
         C::Error: Debug,
@@ -173,7 +174,11 @@ impl SimpleQueryHandler for Connection {
         };
         let response = match outcome.map_err(wire_error)? {
             Outcome::Done(tag) => Response::Execution(Tag::new(tag)),
-            Outcome::Rows(running) => Response::Query(rows(running, stop)),
+            Outcome::Rows(running) => {
+                let block = ParameterStatus::new(BLOCK_PARAMETER.into(), running.block.to_string());
+                client.feed(PgWireBackendMessage::ParameterStatus(block)).await?;
+                Response::Query(rows(running, stop))
+            }
             Outcome::Mirrors(mirrors, last) => {
                 told(&MIRRORS, mirrors.iter().map(|mirror| mirror_row(mirror, last)).collect())
             }

@@ -52,24 +52,19 @@ impl Worker {
                 let Some(pin) = self.views.pin(name) else {
                     return Err(Failure::new("55000", format!("no snapshot is pinned as \"{name}\"")));
                 };
-                if let Some(view) = pin.view.clone().filter(|view| view.has(tables)) {
-                    return Ok(view);
-                }
-                let view = self.at(pin.block, tables).await?;
-                if pin.view.is_none() {
-                    self.views.set_pin(name, Pin::new(pin.block, Some(view.clone())));
-                }
-                Ok(view)
+                self.at(pin.block, tables).await
             }
         }
     }
 
-    /// The rows of a block: those kept, or else those of the database.
+    /// The rows of a block: those kept, or else those of the database, which a pin then keeps.
     async fn at(&self, block: i64, tables: &BTreeSet<i32>) -> Result<Arc<BlockView>, Failure> {
-        match self.views.at(block) {
-            Some(view) if view.has(tables) => Ok(view),
-            _ => self.earlier.rows(block, tables).await,
+        if let Some(view) = self.views.at(block).filter(|view| view.has(tables)) {
+            return Ok(view);
         }
+        let view = self.earlier.rows(block, tables).await?;
+        self.views.fill_pins(&view);
+        Ok(view)
     }
 
     /// The newest rows, of this block or a later one.

@@ -193,9 +193,11 @@ impl Views {
         }
     }
 
-    /// The view of a block.
+    /// The view of a block: one of the newest, or a pinned one.
     pub fn at(&self, block: i64) -> Option<Arc<BlockView>> {
-        self.state().views.get(&block).cloned()
+        let state = self.state();
+        let mut pins = state.pins.values().filter(|pin| pin.block == block);
+        state.views.get(&block).cloned().or_else(|| pins.find_map(|pin| pin.view.clone()))
     }
 
     /// The newest view.
@@ -226,6 +228,13 @@ impl Views {
     /// Makes or changes a pin.
     pub fn set_pin(&self, name: &str, pin: Pin) {
         self.state().pins.insert(name.into(), pin);
+    }
+
+    /// Gives the rows of a block to its pins that have none.
+    pub fn fill_pins(&self, view: &Arc<BlockView>) {
+        let mut state = self.state();
+        let pins = state.pins.values_mut().filter(|pin| pin.block == view.block && pin.view.is_none());
+        pins.for_each(|pin| pin.view = Some(view.clone()));
     }
 
     /// Forgets a pin.
@@ -270,4 +279,49 @@ impl Views {
 
 fn readers(view: &Arc<BlockView>) -> u64 {
     (Arc::strong_count(&view.readers) - 1) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(block: i64) -> BlockView {
+        BlockView::new(block, BTreeMap::new())
+    }
+
+    /// V4
+    #[test]
+    fn the_oldest_views_that_are_not_pinned_go_first() {
+        let views = Views::new(16);
+        (1..=3).for_each(|block| views.publish(view(block)));
+        views.keep_earlier(Arc::new(view(0)), 2);
+        views.set_pin("month", Pin::new(1, views.at(1)));
+        let kept = || (0..=3).map(|block| views.at(block).is_some()).collect::<Vec<_>>();
+        let second = Arc::downgrade(&views.at(2).unwrap());
+        assert!(views.give_up_oldest());
+        assert!(views.earlier(0, &BTreeSet::new()).is_none(), "those of earlier blocks go first");
+        assert_eq!(kept(), [false, true, true, true]);
+        // The pin keeps its rows. The next one gives some back.
+        assert!(views.give_up_oldest() && views.give_up_oldest());
+        assert_eq!(kept(), [false, true, false, true]);
+        assert!(second.upgrade().is_none(), "its memory is free");
+        assert!(!views.give_up_oldest(), "the newest stays");
+        assert_eq!(kept(), [false, true, false, true]);
+        views.remove_pin("month");
+        assert_eq!(kept(), [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_pin_keeps_its_rows_for_queries_at_its_block() {
+        let views = Views::new(1);
+        views.publish(view(1));
+        views.set_pin("with", Pin::new(1, views.at(1)));
+        views.set_pin("without", Pin::new(2, None));
+        views.publish(view(5));
+        assert!(views.at(1).is_some() && views.at(2).is_none());
+        views.fill_pins(&Arc::new(view(2)));
+        assert_eq!(views.at(2).map(|view| view.block), Some(2));
+        views.forget_pinned_rows();
+        assert!(views.at(1).is_none() && views.at(2).is_none() && views.at(5).is_some());
+    }
 }

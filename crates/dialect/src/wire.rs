@@ -8,6 +8,8 @@
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Type and length of a message.
 pub const HEAD_BYTES: usize = 5;
+/// The worker names the block of a result by this parameter.
+pub const BLOCK_PARAMETER: &str = "chainify.block";
 /// Columns of a row.
 pub const COLUMNS_MAX: usize = 1_664;
 
@@ -42,7 +44,9 @@ pub enum Message<'m> {
     Complete,
     /// The statement has failed.
     Error(Failure),
-    /// A notice, a parameter, or another message without meaning here.
+    /// The block whose rows the result has.
+    Block(i64),
+    /// A notice, another parameter, or another message without meaning here.
     Other,
 }
 
@@ -139,6 +143,11 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message<'_>, Malformed> {
         }
         b'I' => Message::Complete,
         b'E' => Message::Error(failure(&mut fields)?),
+        b'S' => {
+            let (name, value) = (fields.text()?, fields.text()?);
+            let block = (name == BLOCK_PARAMETER).then(|| value.parse().or(Err(Malformed("number of a block"))));
+            block.transpose()?.map_or(Message::Other, Message::Block)
+        }
         _ => return Ok(Message::Other),
     };
     match fields.0.is_empty() {
@@ -245,8 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn the_block_of_a_result() {
+        let is = |name: &str, expected: Message| {
+            let bytes = message(b'S', format!("{name}\012\0").as_bytes());
+            assert_eq!(take(&bytes), Ok(Some((expected, bytes.len()))), "{name}");
+        };
+        is(BLOCK_PARAMETER, Message::Block(12));
+        is("server_version", Message::Other);
+    }
+
+    #[test]
     fn malformed_messages_are_refused() {
         for (kind, body) in [
+            (b'S', &b"chainify.block\0x\0"[..]),
+            (b'S', b"chainify.block\01"),
             (b'D', &b"\0\x01\0\0\0\x09abc"[..]),
             (b'D', b"\0\x01\xff\xff\xff\xfe"),
             (b'D', b"\0\0x"),

@@ -2,7 +2,8 @@
 //!
 //! A [`Table`] keeps rows by slot, as columns of cells. [`Table::snapshot`] gives the rows of now
 //! to any number of readers in other threads, while one writer goes on. A [`Strategy`] decides how
-//! memory is shared until a write; [`Chunks`] is the one to use, the others are for comparison.
+//! memory is shared until a write. [`Choice`] names those that a program uses; the others are for
+//! comparison.
 //!
 //! Sources: Sharma, Schuhknecht, Dittrich, "Accelerating Analytical Processing in MVCC using
 //! Fine-Granular High-Frequency Virtual Snapshotting" (AnKer), SIGMOD 2018, sections 4 and 5.
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod bitmap;
+mod choice;
 mod chunk;
 mod columns;
 mod directory;
@@ -34,6 +36,7 @@ mod sync;
 mod table;
 
 pub use bitmap::Bitmap;
+pub use choice::Choice;
 pub use columns::{Kind, Slot, VALUE_BYTES_MAX};
 pub use error::Error;
 pub use group::Group;

@@ -20,13 +20,14 @@ pub enum At {
     Newest(i64),
 }
 
-/// Runs a query of the worker's dialect; `row` sees each row. Errors: the worker's, and 08001 and
+/// Runs a query of the worker's dialect; `row` sees each row. Returns the block whose rows the
+/// worker answered with, where it names it. Errors: the worker's, and 08001 and
 /// 08006 when it does not answer.
 pub fn query(
     at: At,
     sql: &str,
     row: impl FnMut(&TextRow) -> Result<(), PgError>,
-) -> Result<(), PgError> {
+) -> Result<Option<i64>, PgError> {
     let block = match at {
         At::Block(block) => block.to_string(),
         At::Newest(block) => format!(">={block}"),
@@ -49,7 +50,7 @@ pub fn about_itself(
     row: impl FnMut(&TextRow) -> Result<(), PgError>,
 ) -> Result<(), PgError> {
     let deadline = Instant::now() + STATUS_WAIT;
-    ask(&socket()?, &[statement.to_owned()], deadline, row)
+    ask(&socket()?, &[statement.to_owned()], deadline, row).map(drop)
 }
 
 /// Path of the worker's socket. Errors: 08001 when none is configured.

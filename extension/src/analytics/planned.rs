@@ -40,7 +40,7 @@ fn least_cost() -> f64 {
 }
 
 /// A transaction of one snapshot sees the block of that; another sees the newest.
-fn ask(sql: &str, sink: Sink) -> Result<(), PgError> {
+fn ask(sql: &str, sink: Sink) -> Result<Option<i64>, PgError> {
     let last = last_block();
     let at = match isolation() {
         Isolation::ReadCommitted => At::Newest(last),

@@ -26,14 +26,14 @@ thread_local! {
 }
 
 /// Sends statements one after the other, waits for each answer until `deadline`, and gives the rows
-/// of the last one to `row`. Errors: the worker's own, with its SQLSTATE; 08001 and 08006 when it
-/// does not answer.
+/// of the last one to `row`. Returns the block that the worker named last. Errors: the worker's
+/// own, with its SQLSTATE; 08001 and 08006 when it does not answer.
 pub fn ask(
     path: &str,
     statements: &[String],
     deadline: Instant,
     mut row: impl FnMut(&TextRow) -> Result<(), PgError>,
-) -> Result<(), PgError> {
+) -> Result<Option<i64>, PgError> {
     let kept = KEPT.take().filter(|kept| kept.path == path);
     let kept = kept.filter(Connection::is_idle);
     let mut connection = match kept {
@@ -42,6 +42,7 @@ pub fn ask(
     };
     let last = statements.len().saturating_sub(1);
     let mut answered = Ok(());
+    connection.block = None;
     for (at, statement) in statements.iter().enumerate() {
         answered = match at == last {
             true => connection.run(statement, deadline, &mut row),
@@ -51,11 +52,12 @@ pub fn ask(
             break;
         }
     }
+    let block = connection.block;
     // An error of the worker is a whole answer as well.
     if !connection.busy {
         KEPT.set(Some(connection));
     }
-    answered
+    answered.map(|()| block)
 }
 
 struct Connection {
@@ -65,6 +67,8 @@ struct Connection {
     key: Option<CancelKey>,
     /// A query is under way.
     busy: bool,
+    /// The block whose rows the answer has, once the worker named it.
+    block: Option<i64>,
 }
 
 impl Drop for Connection {
@@ -105,6 +109,7 @@ impl Connection {
             received: Vec::new(),
             key: None,
             busy: false,
+            block: None,
         };
         let parameters = [
             ("user", "chainify"),
@@ -174,6 +179,7 @@ impl Connection {
                         message: &self.received[message_at..used],
                     })?,
                     Message::Key(key) => self.key = Some(key),
+                    Message::Block(block) => self.block = Some(block),
                     Message::Error(failure) => failed = Some(worker_error(failure)),
                     Message::AuthenticationAsked => {
                         return Err(lost("it asks for a password"));

@@ -89,7 +89,7 @@ fn check_reader() -> Result<(), PgError> {
 }
 
 fn answer(at: At, translated: &Translated, sink: Sink) -> Result<(), PgError> {
-    query(at, &translated.sql, |row| sink(row))
+    query(at, &translated.sql, |row| sink(row)).map(drop)
 }
 
 /// Parameters of a statement, as in PostgreSQL's protocol.

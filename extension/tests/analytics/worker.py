@@ -80,11 +80,14 @@ class Worker:
             client.sendall(message(b"R", struct.pack("!i", 0)) + message(b"S", b"server_version\0" + b"0\0") + message(b"K", KEY) + message(b"Z", b"I"))
             backend = Connection(self.server, self.database)
             backend.query("SET search_path = dialect, pg_catalog; SET TimeZone = 'UTC'; SET bytea_output = hex; SET jit = off")
+            block = b"0"
             while head := stream.read(5):
                 (length,) = struct.unpack("!i", head[1:])
                 sql = stream.read(length - 4)[:-1].decode()
                 self.said.append(sql)
                 if sql.startswith(("SET ", "CHAINIFY ")):
+                    if sql.startswith("SET chainify.block"):
+                        block = re.sub("[^0-9]", "", sql).encode()
                     client.sendall(message(b"C", b"SET\0") + message(b"Z", b"I"))
                 elif self.silent:
                     self.cancelled.wait(30)
@@ -92,6 +95,7 @@ class Worker:
                 elif self.answer is not None:
                     client.sendall(self.answer)
                 else:
+                    client.sendall(message(b"S", b"chainify.block\0" + block + b"\0"))
                     self._relay(client, backend, sql)
         except (OSError, struct.error):
             return

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::raw::mapping::{Mapping, SnapshotCall, PAGE};
-use crate::strategy::{ColumnId, Strategy, View};
+use crate::strategy::{ColumnId, Memory, Strategy, View};
 
 /// A strategy whose writer keeps its columns here.
 pub(crate) trait InPrivate: Send {
@@ -38,6 +38,12 @@ impl<T: InPrivate> Strategy for T {
 
     fn write(&mut self, column: ColumnId, group: usize) -> Result<&mut [u8], Error> {
         Ok(self.columns_mut().write(column, group))
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let columns = &self.columns().columns;
+        let chunks = columns.iter().map(Column::groups).sum();
+        Some(Memory { bytes: columns.iter().map(Column::bytes).sum(), chunks, chunks_shared: 0 })
     }
 
     fn snapshot(&mut self, columns: &[ColumnId]) -> Result<Arc<dyn View>, Error> {

@@ -58,6 +58,8 @@ struct State {
     as_sent: bool,
     /// Their one column; null where they are not wanted.
     message: *mut pg_sys::TupleTableSlot,
+    /// The block whose rows the worker answered with; 0: it named none.
+    block: i64,
     /// Why the own plan runs; null: it does not.
     reason: *const c_char,
 }
@@ -273,7 +275,7 @@ unsafe fn ask(state: &mut State) {
             error.raise();
         }
         match answered {
-            Ok(()) => state.store = store,
+            Ok(block) => (state.store, state.block) = (store, block.unwrap_or(0)),
             Err(error) if error.sqlstate.as_str().starts_with("57") => error.raise(),
             Err(error) => {
                 pg_sys::tuplestore_end(store);
@@ -350,7 +352,7 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
                 pg_sys::tuplestore_end(state.store);
                 state.store = std::ptr::null_mut();
             }
-            (state.asked, state.reason) = (false, std::ptr::null());
+            (state.asked, state.block, state.reason) = (false, 0, std::ptr::null());
             pg_sys::ExecReScan(state.own);
         });
     }
@@ -376,6 +378,11 @@ unsafe extern "C-unwind" fn explain(
                     false => c"PostgreSQL",
                 };
                 text(c"Answered By", by.as_ptr());
+            }
+            if state.block > 0 {
+                let (label, unit) = (c"Block".as_ptr(), std::ptr::null());
+                catch_c(|| pg_sys::ExplainPropertyInteger(label, unit, state.block, explained))
+                    .or_raise();
             }
             if !state.reason.is_null() {
                 text(c"Reason", state.reason);

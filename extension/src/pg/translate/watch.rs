@@ -13,8 +13,8 @@ pub struct Watch {
     pub least_cost: fn() -> f64,
     /// Numbers of mirrored tables by relation.
     pub mirrored: fn() -> BTreeMap<u32, i32>,
-    /// Has the worker run a query of its dialect.
-    pub ask: fn(&str, Sink) -> Result<(), PgError>,
+    /// Has the worker run a query of its dialect. Gives the block whose rows it answered with.
+    pub ask: fn(&str, Sink) -> Result<Option<i64>, PgError>,
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
