@@ -13,6 +13,8 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 
+use crate::pg::base::settings;
+
 /// Five characters of `[0-9A-Z]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SqlState([u8; 5]);
@@ -231,7 +233,10 @@ pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
 /// the result is None. The state that the callback keeps is then not known to be right, so the
 /// session ends at its next look for interrupts.
 pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -> Option<T> {
-    let payload = match catch_unwind(AssertUnwindSafe(f)) {
+    let payload = match catch_unwind(AssertUnwindSafe(|| {
+        assert!(!settings::panics(callback), "a test has it panic");
+        f()
+    })) {
         Ok(result) => return Some(result),
         Err(payload) => payload,
     };
