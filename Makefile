@@ -305,7 +305,7 @@ bench: pgtree build-node build-cometbft
 endif
 
 ## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold. Results are in bench/out
-## years: no rate: the same clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
+## years: clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
 .PHONY: steady years
 steady years: MINUTES = 60
 steady years: pgtree build-node
