@@ -114,7 +114,7 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, networks of both majors and pg_upgrade with each of MAJORS (17 18) beside 15, then networks of all of them; MAJOR_E2E=. takes all tests of networks; as root, for root directories of newer Debian releases
+## test-majors: the SQL tests, the backend's tests, networks of both majors and pg_upgrade with each of MAJORS (17 18) beside 15. Then networks of all of them. MAJOR_E2E=. takes all tests of networks. As root, for root directories of newer Debian releases
 .PHONY: test-majors
 test-majors: pgtree build-node build-cometbft
 	@scripts/setup-mariadb
@@ -306,8 +306,8 @@ bench: pgtree build-node build-cometbft
 		-reorderer $(CURDIR)/target/release/examples/fabric $(if $(WITH_FORMER),-former $(FORMER)) $(if $(ONLY),-only "$(ONLY)") $(if $(ROWS),-rows $(ROWS)) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 endif
 
-## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold; results in bench/out
-## years: the same clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
+## steady: four organisations at RATE (100) transactions a second for MINUTES (60), watching latency and what the servers hold. Results are in bench/out
+## years: clients without a pause for MINUTES (60), where three organisations archive and drop what is old: disks, throughput, archive
 .PHONY: steady years
 steady years: MINUTES = 60
 steady years: pgtree build-node

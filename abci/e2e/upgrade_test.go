@@ -17,8 +17,9 @@ const (
 	blocksMeanwhile  = 3   // that the others commit at least while one is away
 	pollProgress     = 10 * time.Millisecond
 
-	// pauseMost bounds the time in which the others commit no block while one is upgraded. It is below
-	// the time of a restart, six seconds, and many times the wait for a proposer that is away.
+	// pauseMost bounds the time in which the others commit no block while one is upgraded. It is
+	// below the time of a restart, six seconds, and many times the wait for a proposer that is
+	// away.
 	pauseMost = 5 * time.Second
 )
 
@@ -27,7 +28,7 @@ const (
 // The fourth stops before it, gets the release and catches up. The others go on meanwhile, nothing
 // answered is lost, and the next release verifies a receipt of version 1. The extension has no
 // synthetic version, so version 2 is tested elsewhere: certificates by
-// TestFourOrganisationsAreUpgradedOneByOne, receipts by TestReceiptsOfBothVersionsHold (abci/audit).
+// TestFourOrganisationsAreUpgradedOneByOne, receipts by TestReceiptsOfBothVersionsHold.
 func TestAnUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)

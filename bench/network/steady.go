@@ -109,7 +109,8 @@ type steady struct {
 	cfg    SteadyConfig
 	ours   *ours
 	report *report.Report
-	// look measures at the end of the i-th of even times, from 1 on; answered is what clients saw in it.
+	// look measures at the end of the i-th of even times, from 1 on; answered is what clients saw
+	// in it.
 	look func(ctx context.Context, i int, answered load) error
 
 	mu    sync.Mutex

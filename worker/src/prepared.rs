@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use chainify_codec::{from_hex, hex};
+
 const PREFIX: &str = "chainify:";
 const ID_BYTES: usize = 32;
 
@@ -22,10 +24,7 @@ impl Name {
     /// Reads a name; `None`: it is one of others, or spelled otherwise than [`Name`] prints it.
     pub fn parse(text: &str) -> Option<Name> {
         let (digits, valid_until) = text.strip_prefix(PREFIX)?.split_once(':')?;
-        let mut id = [0; ID_BYTES];
-        for (at, byte) in id.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()?;
-        }
+        let id = from_hex(digits)?.try_into().ok()?;
         let name = Name { id, valid_until: valid_until.parse().ok()? };
         Some(name).filter(|name| name.to_string() == text)
     }
@@ -33,9 +32,7 @@ impl Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(PREFIX)?;
-        self.id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, ":{}", self.valid_until)
+        write!(f, "{PREFIX}{}:{}", hex(&self.id), self.valid_until)
     }
 }
 

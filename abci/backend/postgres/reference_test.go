@@ -24,7 +24,7 @@ var referenceParts = []struct{ heading, columns, sql string }{
 	{"Settings", "setting | default; who may set it |", `
 		SELECT format('**%s**', s.name), format('%s; %s', CASE WHEN s.boot_val = '' THEN 'empty' ELSE s.boot_val || coalesce(' ' || s.unit, '') END, s.context),
 			concat_ws(' ', s.short_desc, s.extra_desc)
-		FROM pg_settings s WHERE s.name LIKE 'chainify.%' AND s.name NOT IN ('chainify.crash_point', 'chainify.debug_parts', 'chainify.debug_turns') ORDER BY 1`},
+		FROM pg_settings s WHERE s.name LIKE 'chainify.%' AND s.name NOT IN ('chainify.crash_point', 'chainify.debug_parts', 'chainify.debug_turns', 'chainify.panic_in') ORDER BY 1`},
 	{"Schemas", "schema |", `
 		SELECT format('**%s**', n.nspname), obj_description(n.oid, 'pg_namespace') FROM pg_namespace n WHERE n.nspname LIKE 'chainify%' ORDER BY 1`},
 }

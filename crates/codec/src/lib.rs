@@ -10,6 +10,7 @@ mod decimal;
 mod decode;
 mod effects;
 mod error;
+mod hex;
 mod json;
 mod lanes;
 pub mod merkle;
@@ -29,6 +30,7 @@ pub use effects::{
     deploy_effects, effects_root, leaf, merged_root, sort_changes, transaction_effects, Change, Effects, KeyedLeaf, Op,
 };
 pub use error::{DecodeError, ValueError};
+pub use hex::{from_hex, hex};
 pub use json::JSON_DEPTH_MAX;
 pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, Lanes, DEFINITIONS, LANES_BYTES};
 pub use procedures::{procedures_state, Procedure, PROCEDURES};

@@ -1,7 +1,7 @@
 //! Schema text 2: the definition of a table in words that no database engine owns
 //! (spec/engines.md, "Schema text 2").
 
-use crate::{length_prefix, sha256, Hash, Tag};
+use crate::{hex, length_prefix, sha256, Hash, Tag};
 
 /// A table to be described.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn column_line(column: &Column) -> String {
     }
     if let Some(default) = &column.default {
         line += " default ";
-        line.extend(default.iter().map(|byte| format!("{byte:02x}")));
+        line += &hex(default);
     }
     line
 }

@@ -1,6 +1,7 @@
 //! Values in the text form that PostgreSQL's input functions read, whatever the session's settings.
 
 use crate::decode::{RangeValue, Value};
+use crate::hex;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -13,7 +14,7 @@ impl Value {
             Value::Int(v) => v.to_string(),
             Value::Numeric(v) | Value::Text(v) | Value::Json(v) | Value::Enum(v) | Value::Net(v) => v.clone(),
             Value::Float(v) => float(*v),
-            Value::Bytea(v) => v.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+            Value::Bytea(v) => format!("\\x{}", hex(v)),
             Value::Date(v) => infinite(*v).unwrap_or_else(|| date(*v, "")),
             Value::Time(v) => time(v.unsigned_abs()),
             Value::Timestamp(v) => timestamp(*v, ""),
@@ -85,14 +86,8 @@ fn timestamp(micros: i64, zone: &str) -> String {
 }
 
 fn uuid(bytes: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    let digits = hex(bytes);
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 /// In quotes, with a backslash before quotes and backslashes.

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use chainify_codec::{
-    effects_root, leaf, merkle, state_root, table_state, Change, Hash, LaneHasher, Lanes, Op, LANES_BYTES,
+    effects_root, hex, leaf, merkle, state_root, table_state, Change, Hash, LaneHasher, Lanes, Op, LANES_BYTES,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -149,8 +149,7 @@ fn merkle_roots_are_the_known_answers() {
     let leaf = |data: &[u8]| -> Hash { Sha256::new().chain_update([0]).chain_update(data).finalize().into() };
     for (count, root) in roots.into_iter().enumerate() {
         let leaves: Vec<Hash> = data[..count].iter().map(|data| leaf(data)).collect();
-        let found: String = merkle::root(&leaves).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, root, "{count} leaves");
+        assert_eq!(hex(&merkle::root(&leaves)), root, "{count} leaves");
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![no_main]
 
+use chainify_codec::hex;
 use chainify_sqltext::{command, Command, Procedure, TableName, TABLES_MAX};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,8 +20,7 @@ fn list(tables: &[TableName]) -> String {
 
 fn attaching(procedure: &Procedure) -> String {
     let digest = |engine: &str, digest: Option<[u8; 32]>| {
-        let digits = |digest: [u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        digest.map(|digest| format!(" {engine} {}", digits(digest))).unwrap_or_default()
+        digest.map(|digest| format!(" {engine} {}", hex(&digest))).unwrap_or_default()
     };
     format!(
         "ATTACH PROCEDURE public.{} ({}) ENCODING 2{}{}",

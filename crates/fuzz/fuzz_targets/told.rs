@@ -3,13 +3,10 @@
 
 #![no_main]
 
+use chainify_codec::hex;
 use chainify_ledger::told::tables;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{json, Value};
-
-fn hex(state: &[u8]) -> String {
-    state.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fuzz_target!(|text: &str| {
     let Ok(json) = serde_json::from_str::<Value>(text) else { return };

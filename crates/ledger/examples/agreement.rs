@@ -4,6 +4,7 @@
 //! `cargo run -p chainify-ledger --example agreement -- CHAIN_ID TRANSACTION_ID_HEX ORGANISATION…`
 //! The gateways' keys are SHA-256 of the organisations' names: never use this for a real chain.
 
+use chainify_codec::{from_hex, hex};
 use chainify_ledger::agreement::sign_bytes;
 use chainify_ledger::Hash;
 use ed25519_dalek::{Signer, SigningKey};
@@ -15,7 +16,7 @@ fn main() {
         eprintln!("usage: agreement CHAIN_ID TRANSACTION_ID_HEX ORGANISATION…");
         std::process::exit(2);
     };
-    let id = from_hex(id).expect("64 hexadecimal digits");
+    let id: Hash = from_hex(id).and_then(|bytes| bytes.try_into().ok()).expect("64 hexadecimal digits");
     let keys: Vec<_> = organisations.iter().map(|name| SigningKey::from_bytes(&Sha256::digest(name).into())).collect();
     let gateways = organisations.iter().zip(&keys).map(|(name, key)| {
         let public_key = hex(&key.verifying_key().to_bytes());
@@ -26,14 +27,4 @@ fn main() {
         let signature = key.sign(&sign_bytes(chain_id, name, &id, true)).to_bytes();
         println!("{name} {}", hex(&signature));
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Hash> {
-    let bytes: Option<Vec<u8>> =
-        (0..text.len() / 2).map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok()).collect();
-    bytes?.try_into().ok()
 }

@@ -4,6 +4,7 @@
 //! `cargo run -p chainify-ledger --example certificate -- CHAIN_ID BLOCK HASH_HEX ORGANISATION…`
 //! The organisations' consensus keys are SHA-256 of their names: never use this for a real chain.
 
+use chainify_codec::{from_hex, hex};
 use chainify_ledger::certificate::address;
 use chainify_ledger::vote::{encode, salted, sign_bytes, EffectVote, Verdict};
 use chainify_ledger::Hash;
@@ -19,7 +20,7 @@ fn main() {
         std::process::exit(2);
     };
     let block = block.parse().expect("a block number");
-    let hash = from_hex(hash).expect("64 hexadecimal digits");
+    let hash: Hash = from_hex(hash).and_then(|bytes| bytes.try_into().ok()).expect("64 hexadecimal digits");
     let keys: Vec<_> = organisations.iter().map(|name| SigningKey::from_bytes(&Sha256::digest(name).into())).collect();
     let members = organisations.iter().zip(&keys);
     let validators = members.clone().map(|(name, key)| {
@@ -44,14 +45,4 @@ fn vote(chain_id: &str, block: u64, hash: &Hash, organisation: &str, key: &Signi
         "extension": hex(&extension),
         "signature": hex(&signature),
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Hash> {
-    let bytes: Option<Vec<u8>> =
-        (0..text.len() / 2).map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok()).collect();
-    bytes?.try_into().ok()
 }

@@ -4,7 +4,7 @@
 //! the rows in the history, the hash from the header's fields. Each defect is one finding that
 //! names what differs and how.
 
-use chainify_codec::{effects_root, Change, Op};
+use chainify_codec::{effects_root, hex, Change, Op};
 
 use crate::{tx_root, Hash, LedgerBlock, Outcomes, Transaction, WireError};
 
@@ -223,10 +223,6 @@ fn check_changes(block: &StoredBlock, stored: &[StoredChange<'_>], findings: &mu
 
 fn place(row: &StoredChange<'_>) -> String {
     format!("{} transaction {} serial {}", row.table, row.tx, row.serial)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

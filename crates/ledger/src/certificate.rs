@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use chainify_codec::hex;
 use ed25519_dalek::{Signature, VerifyingKey};
 
 use crate::vote::{self, salted, EffectVote, Verdict};
@@ -242,7 +243,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number { want, found } => write!(f, "certificate is of block {found}, want {want}"),
-            Self::Hash { want, found } => write!(f, "certificate is for hash {}, want {}", Hex(found), Hex(want)),
+            Self::Hash { want, found } => write!(f, "certificate is for hash {}, want {}", hex(found), hex(want)),
             Self::TooManyVotes(count) => write!(f, "certificate has {count} votes, at most {VOTES_MAX}"),
             Self::Vote { index, organisation, defect } => write!(f, "vote {index} of {organisation}: {defect}"),
             Self::Consent { want, found } => write!(f, "{found} organisations agree, want {want}"),
@@ -259,19 +260,11 @@ impl fmt::Display for VoteDefect {
             Self::Extension(Some(error)) => write!(f, "the vote extension is malformed: {error}"),
             Self::OtherBlock(block) => write!(f, "it is for block {block}"),
             Self::OtherRound(round) => write!(f, "it is of effect round {round}"),
-            Self::OtherOrder(hash) => write!(f, "it names another order block, {}", Hex(hash)),
+            Self::OtherOrder(hash) => write!(f, "it names another order block, {}", hex(hash)),
             Self::Stuck(index) => write!(f, "it says stuck at transaction {index}"),
             Self::OtherEffects => f.write_str("it is for other effects"),
             Self::Signature => f.write_str("the signature does not fit"),
             Self::Repeated => f.write_str("the organisation has voted already"),
         }
-    }
-}
-
-struct Hex<'a>(&'a Hash);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

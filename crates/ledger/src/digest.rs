@@ -1,11 +1,12 @@
 //! Digests kept elsewhere (`spec/receipt.md`), and votes as JSON: what `receipt` writes is read
 //! again. Nothing in it is trusted.
 
+use chainify_codec::from_hex;
 use serde_json::Value;
 
 use crate::audit::StoredBlock;
 use crate::certificate::{Certificate, CertifiedVote};
-use crate::fields::{bytes, from_hex, integer, member, text};
+use crate::fields::{bytes, integer, member, text};
 use crate::receipt::VERSION;
 
 /// The facts that a digest, or any receipt, states of its block. Fields of the block may have any

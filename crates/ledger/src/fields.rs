@@ -1,13 +1,7 @@
 //! Fields of what is told as JSON. Nothing in it is trusted; errors name the field.
 
+use chainify_codec::from_hex;
 use serde_json::Value;
-
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
-}
 
 pub(crate) fn member<'v>(of: &'v Value, field: &str) -> Result<&'v Value, String> {
     of.get(field).ok_or_else(|| format!("{field} is missing"))

@@ -1,7 +1,7 @@
 //! Receipts: what one certified block says about a transaction, a row, or nothing but itself (a
 //! digest), for whoever holds the genesis and no database. Format: `spec/receipt.md`.
 
-use chainify_codec::{leaf, merkle, sort_changes, Change, Op};
+use chainify_codec::{hex, leaf, merkle, sort_changes, Change, Op};
 use serde_json::{json, Value};
 
 use crate::certificate::{Certificate, CertifiedVote};
@@ -123,8 +123,4 @@ fn vote(vote: &CertifiedVote) -> Value {
 
 fn path(hashes: &[Hash]) -> Vec<String> {
     hashes.iter().map(|hash| hex(hash)).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -9,7 +9,7 @@ use pgrx::JsonB;
 
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
-use crate::submission::submit::hex;
+use crate::submission::submit::bytea;
 use crate::transaction::planned_rows::parameter_json;
 
 crate::sql_function!(
@@ -58,7 +58,7 @@ fn decode_transaction(call: &mut Call) -> Answer {
 
 /// The statements of a proposal; of an action on a plan the call that asks for it.
 fn text_of(proposal: &Proposal) -> String {
-    let call = |name: &str, id: &Hash| format!("SELECT chainify.{name}('{}')", hex(id));
+    let call = |name: &str, id: &Hash| format!("SELECT chainify.{name}('{}')", bytea(id));
     match action(proposal) {
         Ok(Action::Approve(id)) => call("approve_planned", &id),
         Ok(Action::Cancel(id)) => call("cancel_planned", &id),

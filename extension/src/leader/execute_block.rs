@@ -1,5 +1,5 @@
 //! Runs the next block of transactions, and one that recovery executes again.
-use chainify_codec::{merged_root, Hash};
+use chainify_codec::{hex, merged_root, Hash};
 use chainify_ledger::{block_buffer, LedgerBlock, Transaction};
 
 use crate::block::part;
@@ -165,10 +165,6 @@ fn judged(refused: Option<Vec<Refused>>) -> Vec<Refused> {
         .raise();
     }
     refused.unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Where the ledger stands before a block.

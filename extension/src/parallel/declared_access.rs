@@ -173,7 +173,7 @@ impl Declarations {
     /// Those that work, and whether all do.
     fn make_lookups(&self, role: Role, prepared: &Prepared) -> (Rc<[Lookup]>, bool) {
         let bounded = || prepared.template().is_ok_and(|t| t.everything().is_none());
-        let call = || prepared.called().ok().flatten();
+        let call = || subtransaction(|| prepared.called()).ok().flatten();
         let Some(call) = bounded().then(call).flatten() else {
             return (Rc::new([]), true);
         };

@@ -2,7 +2,7 @@
 //! give the certified state, but the tables do, it is the checkpoints that were changed, and the
 //! tables become their base.
 
-use chainify_codec::State;
+use chainify_codec::{hex, State};
 use serde_json::json;
 
 use crate::ledger::checkpoints;
@@ -119,8 +119,4 @@ pub fn drop_false(client: &SpiClient<'_>, number: i64) -> Vec<Cured> {
         checkpoints::make(number);
     }
     dropped
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,7 +6,7 @@
 //! set for the SQL function), so the order of rows and tables does not matter.
 use std::collections::{BTreeSet, HashSet};
 
-use chainify_codec::State;
+use chainify_codec::{hex, State};
 use pgrx::prelude::*;
 use serde_json::{json, Value};
 
@@ -323,8 +323,4 @@ fn parts(client: &SpiClient<'_>, ids: &str) -> Vec<(pg_sys::Oid, String)> {
         ));
     }
     parts
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -30,7 +30,7 @@ use crate::pg::session_transaction::{self, Failed, Remaining, Statement, Watch};
 use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
-    ask_status, deadline, failure, hex, how_to_wait, outcome, submit_and_wait, submitting_role,
+    ask_status, bytea, deadline, failure, how_to_wait, outcome, submit_and_wait, submitting_role,
     Need, ANSWER_GRACE,
 };
 
@@ -241,7 +241,7 @@ fn unknown(error: PgError, id: &[u8]) -> Failed {
         true => error
             .detail(format!(
                 "Transaction {} was submitted and may still be applied.",
-                hex(id)
+                bytea(id)
             ))
             .hint(how_to_wait(id)),
         false => error,

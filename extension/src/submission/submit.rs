@@ -188,7 +188,7 @@ pub fn outcome(id: &[u8], until: Instant) -> Result<Outcome, PgError> {
         PgError::new(b"57P03", "no consensus on the transaction in time")
             .detail(format!(
                 "Transaction {} was submitted and may still be executed.",
-                hex(id)
+                bytea(id)
             ))
             .hint(how_to_wait(id))
     })
@@ -239,7 +239,7 @@ fn outcome_unknown(error: PgError, id: &[u8]) -> PgError {
     .detail(format!(
         "{} Transaction {}.",
         error.detail.unwrap_or_default(),
-        hex(id)
+        bytea(id)
     ))
     .hint(how_to_wait(id))
 }
@@ -247,7 +247,7 @@ fn outcome_unknown(error: PgError, id: &[u8]) -> PgError {
 pub fn how_to_wait(id: &[u8]) -> String {
     format!(
         "Ask for its outcome with SELECT * FROM chainify.wait('{}').",
-        hex(id)
+        bytea(id)
     )
 }
 
@@ -267,7 +267,7 @@ pub fn failure(outcome: Outcome) -> PgError {
         0 => "was refused by the order".to_owned(),
         block => format!("failed in block {block}"),
     };
-    let detail = format!("Transaction {} {place}.", hex(&outcome.id));
+    let detail = format!("Transaction {} {place}.", bytea(&outcome.id));
     PgError {
         sqlstate,
         message: outcome.message,
@@ -277,8 +277,6 @@ pub fn failure(outcome: Outcome) -> PgError {
 }
 
 /// As bytea prints it.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::from("\\x"), |text, byte| {
-        text + &format!("{byte:02x}")
-    })
+pub fn bytea(bytes: &[u8]) -> String {
+    format!("\\x{}", chainify_codec::hex(bytes))
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use chainify_agreement::{Need, Policy};
-use chainify_codec::{decode_row, Value};
+use chainify_codec::{decode_row, hex, Value};
 
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
@@ -157,7 +157,7 @@ fn shown(value: &Value) -> String {
         | Value::Numeric(text)
         | Value::Other { text, .. } => text.clone(),
         Value::Bool(truth) => truth.to_string(),
-        Value::Uuid(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Value::Uuid(bytes) => hex(bytes),
         _ => "…".to_owned(),
     }
 }

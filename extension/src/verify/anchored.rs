@@ -4,6 +4,7 @@
 //! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads
 //! through the digest's block.
 
+use chainify_codec::hex;
 use chainify_ledger::audit::{Finding, StoredBlock};
 use chainify_ledger::digest::Digest;
 use pgrx::JsonB;
@@ -109,8 +110,4 @@ fn differences(digest: &StoredBlock, kept: &StoredBlock) -> Vec<String> {
             format!("{field}: the digest has {digest}, the block kept here has {kept}")
         })
         .collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

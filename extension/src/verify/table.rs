@@ -1,7 +1,7 @@
 //! `chainify.verify_table`: one table against the state that organisations agreed on, by a full
 //! rescan, and row by row against checkpoint and history.
 
-use chainify_codec::{state_root, Hash, State};
+use chainify_codec::{hex, state_root, Hash, State};
 use pgrx::{pg_sys, JsonB};
 use serde_json::{json, Value};
 
@@ -281,8 +281,4 @@ fn of_damaged(row: DamagedRow) -> Finding {
         expected: None,
         found: Some(JsonB(json!({ "unreadable": row.why }))),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

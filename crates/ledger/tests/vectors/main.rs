@@ -26,13 +26,12 @@ pub(crate) fn case(mut input: Json, results: Json) -> Json {
 }
 
 pub(crate) fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    chainify_codec::hex(bytes.as_ref())
 }
 
 pub(crate) fn unhex(json: &Json) -> Vec<u8> {
     let text = json.as_str().unwrap_or_else(|| panic!("hexadecimal text, not {json}"));
-    assert!(text.len().is_multiple_of(2), "whole bytes: {text}");
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    chainify_codec::from_hex(text).unwrap_or_else(|| panic!("hexadecimal text, not {text}"))
 }
 
 pub(crate) fn hash(json: &Json) -> [u8; 32] {

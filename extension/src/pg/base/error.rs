@@ -4,6 +4,7 @@
 //! C calls that run a client's code go through [`catch_c`], and our C entry points through
 //! [`enter`].
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -11,6 +12,8 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
+
+use crate::pg::base::settings;
 
 /// Five characters of `[0-9A-Z]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,13 +107,40 @@ impl<T> OrRaise<T> for Result<T, PgError> {
     }
 }
 
+thread_local! {
+    /// How many calls of [`attempt_undone`] are under way.
+    static UNDONE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a call of [`attempt_undone`], also while it unwinds.
+struct Undone;
+
+impl Drop for Undone {
+    fn drop(&mut self) {
+        UNDONE.set(UNDONE.get() - 1);
+    }
+}
+
 /// Runs Rust code; an error raised in it, by us or by PostgreSQL, becomes a value. A Rust panic (a
 /// defect) passes through.
 ///
-/// The caller must be inside a subtransaction that it rolls back after an `Err`, as for PL/pgSQL's
-/// EXCEPTION.
-pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
+/// # Safety
+/// After an `Err` the caller must roll back the subtransaction or the transaction in which `f` ran,
+/// before it does anything else in the database, as for PL/pgSQL's EXCEPTION.
+pub(in crate::pg) unsafe fn attempt_undone<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
+    UNDONE.set(UNDONE.get() + 1);
+    let _counted = Undone;
     catch_unwind(AssertUnwindSafe(f)).map_err(as_pg_error)
+}
+
+/// Runs Rust code inside a subtransaction, or what else is rolled back after an error
+/// ([`attempt_undone`]). An error raised in it becomes a value, which the caller hands on to there.
+/// Elsewhere nobody would roll back, so that the error goes on as it was raised.
+pub fn attempt<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| match UNDONE.get() {
+        0 => resume_unwind(payload),
+        _ => as_pg_error(payload),
+    })
 }
 
 fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
@@ -203,7 +233,10 @@ pub(crate) unsafe fn enter<R>(f: impl FnOnce() -> R) -> R {
 /// the result is None. The state that the callback keeps is then not known to be right, so the
 /// session ends at its next look for interrupts.
 pub(in crate::pg) fn without_raising<T>(callback: &str, f: impl FnOnce() -> T) -> Option<T> {
-    let payload = match catch_unwind(AssertUnwindSafe(f)) {
+    let payload = match catch_unwind(AssertUnwindSafe(|| {
+        assert!(!settings::panics(callback), "a test has it panic");
+        f()
+    })) {
         Ok(result) => return Some(result),
         Err(payload) => payload,
     };

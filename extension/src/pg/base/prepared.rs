@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use pgrx::pg_sys;
 
 use crate::pg::base::c_string::c_string;
-use crate::pg::base::error::{attempt, catch_c, OrRaise, PgError};
+use crate::pg::base::error::{attempt, attempt_undone, catch_c, OrRaise, PgError};
 use crate::pg::base::role::Role;
 
 extern "C" {
@@ -47,7 +47,7 @@ pub fn finish(name: &str, commits: bool) -> Result<(), PgError> {
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
-        let ended = attempt(|| {
+        let ended = attempt_undone(|| {
             let finish = || catch_c(|| FinishPreparedTransaction(name.as_ptr(), commits));
             // PostgreSQL lets the owner end it, and superusers.
             Role::bootstrap().run(finish).or_raise();

@@ -452,6 +452,9 @@ pub use test_switches::turns;
 /// Where to crash.
 pub use test_switches::crash_point;
 
+/// Whether the callback of PostgreSQL of this name panics.
+pub use test_switches::panics;
+
 /// The switches of tests. The library that is shipped is built without it.
 #[cfg(feature = "test-switches")]
 mod test_switches {
@@ -462,6 +465,7 @@ mod test_switches {
     static DEBUG_PARTS: GucSetting<i32> = GucSetting::<i32>::new(0);
     static CRASH_POINT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
     static TURNS: GucSetting<bool> = GucSetting::<bool>::new(true);
+    static PANIC_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
     pub fn define() {
         GucRegistry::define_int_guc(
@@ -479,6 +483,14 @@ mod test_switches {
             c"For tests: where to crash the server while a block is executed or committed.",
             c"",
             &CRASH_POINT,
+            GucContext::Suset,
+            GucFlags::NO_SHOW_ALL,
+        );
+        GucRegistry::define_string_guc(
+            c"chainify.panic_in",
+            c"For tests: the callback of PostgreSQL that panics, as the server's log names it.",
+            c"",
+            &PANIC_IN,
             GucContext::Suset,
             GucFlags::NO_SHOW_ALL,
         );
@@ -504,6 +516,12 @@ mod test_switches {
         let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
         (!point.is_empty()).then_some(point)
     }
+
+    pub fn panics(callback: &str) -> bool {
+        PANIC_IN
+            .get()
+            .is_some_and(|wanted| wanted.as_bytes() == callback.as_bytes())
+    }
 }
 
 /// Nothing is switched.
@@ -521,6 +539,10 @@ mod test_switches {
 
     pub fn crash_point() -> Option<String> {
         None
+    }
+
+    pub fn panics(_: &str) -> bool {
+        false
     }
 }
 

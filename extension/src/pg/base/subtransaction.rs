@@ -3,7 +3,7 @@ use std::cell::RefCell;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{attempt, without_raising, PgError};
+use crate::pg::base::error::{attempt_undone, without_raising, PgError};
 
 /// Runs `f` in a subtransaction; an error raised or returned rolls it back. A Rust panic ends the
 /// whole transaction.
@@ -15,7 +15,7 @@ pub fn subtransaction<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, Pg
         let owner = pg_sys::CurrentResourceOwner;
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
-        let result = attempt(f).and_then(|result| result);
+        let result = attempt_undone(f).and_then(|result| result);
         match result {
             Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
             Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),

@@ -27,7 +27,7 @@ impl Drop for Limited {
 
 /// Runs `f`, and fails with 54000 when it takes longer than `limit`, which is at least a
 /// millisecond. Where the session's own statement timeout counts already, that alone is the limit.
-/// The caller must be inside a subtransaction that it rolls back after an `Err`.
+/// For use inside a subtransaction, as [`attempt`].
 pub fn at_most<T>(limit: Duration, f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
     let delay_ms = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
     // SAFETY: as above.

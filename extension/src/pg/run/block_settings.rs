@@ -22,15 +22,19 @@ const EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// Temporary objects last: they hide nothing.
 const SEARCH_PATH: &CStr = c"public, pg_temp";
 
-/// Settings that change results, wording that can reach a result, or plans.
-const PINNED: &[(&CStr, &CStr)] = &[
-    (c"search_path", SEARCH_PATH),
+/// Settings that decide about the texts of values.
+const TEXTS: &[(&CStr, &CStr)] = &[
     (c"TimeZone", c"UTC"),
-    (c"timezone_abbreviations", c"Default"),
     (c"DateStyle", c"ISO, MDY"),
-    (c"IntervalStyle", c"postgres"),
     (c"extra_float_digits", c"1"),
     (c"bytea_output", c"hex"),
+];
+
+/// Other settings that change results, wording that can reach a result, or plans.
+const PINNED: &[(&CStr, &CStr)] = &[
+    (c"search_path", SEARCH_PATH),
+    (c"timezone_abbreviations", c"Default"),
+    (c"IntervalStyle", c"postgres"),
     (c"xmloption", c"content"),
     (c"xmlbinary", c"base64"),
     (c"lc_messages", c"C"),
@@ -98,7 +102,7 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for (name, value) in PINNED.iter().chain(major::PINNED) {
+        for (name, value) in TEXTS.iter().chain(PINNED).chain(major::PINNED) {
             set(name, value);
         }
         let result = f();
@@ -109,12 +113,6 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
 
 /// Runs `f`, which writes values as text, under the settings that decide about their texts.
 pub(in crate::pg) fn values_pinned<T>(f: impl FnOnce() -> T) -> T {
-    const TEXTS: &[(&CStr, &CStr)] = &[
-        (c"TimeZone", c"UTC"),
-        (c"DateStyle", c"ISO, MDY"),
-        (c"extra_float_digits", c"1"),
-        (c"bytea_output", c"hex"),
-    ];
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
         let level = raw::NewGUCNestLevel();
@@ -156,7 +154,8 @@ pub fn reads_as_in_a_block() -> bool {
         current == Some(value)
             || *name == c"TimeZone" && current.is_some_and(|zone| zone == c"Etc/UTC")
     };
-    let decide = PINNED.iter().filter(|(name, _)| DECIDE.contains(name));
+    let decide = TEXTS.iter().chain(PINNED);
+    let decide = decide.filter(|(name, _)| DECIDE.contains(name));
     decide.copied().collect::<Vec<_>>().iter().all(alike) && {
         let of_session = schemas();
         under_path(schemas) == of_session

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt_undone, PgError};
 use crate::pg::base::latch::pause;
 use crate::pg::base::{major, settings};
 use crate::pg::session_transaction::ending;
@@ -302,10 +302,12 @@ fn try_again() -> Result<Ran, PgError> {
             return Ok(Ran::Otherwise);
         };
         ending::abort();
-        let ran = attempt(|| {
+        let run = || {
             pause(length_of_pause(runs).min(time));
             run_block()
-        });
+        };
+        // SAFETY: aborted after an Err.
+        let ran = unsafe { attempt_undone(run) };
         let sends = MODE.replace(Mode::Off) == Mode::Send;
         let Err(error) = ran else {
             return ran;

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use pgrx::pg_sys;
 
 use crate::pg::base::constraints;
-use crate::pg::base::error::attempt;
+use crate::pg::base::error::attempt_undone;
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::session_transaction::state::{over, End, Part, State, Within, CHAIN, STATE, WATCH};
 use crate::pg::session_transaction::{kept_settings, prepared, retry};
@@ -15,7 +15,8 @@ pub(super) fn finish(part: Part, end: End) {
     let End::Commit { chain } = end else {
         return abort();
     };
-    if let Err(error) = attempt(|| commit(part, chain)) {
+    // SAFETY: aborted after an Err.
+    if let Err(error) = unsafe { attempt_undone(|| commit(part, chain)) } {
         abort();
         error.raise();
     }
@@ -104,7 +105,7 @@ fn end_rest(part: Part, chain: bool, empty: bool) {
         } else if !part.lone {
             pg_sys::EndImplicitTransactionBlock();
         }
-        let ended = attempt(|| pg_sys::CommitTransactionCommand());
+        let ended = attempt_undone(|| pg_sys::CommitTransactionCommand());
         pg_sys::synchronous_commit = durable;
         ended.unwrap_or_else(|error| error.raise());
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);

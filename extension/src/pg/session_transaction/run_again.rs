@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::attempt;
+use crate::pg::base::error::attempt_undone;
 use crate::pg::base::major;
 
 /// A longer text, and larger values, are not kept.
@@ -349,7 +349,7 @@ pub(super) fn take_turn(row: u32, left: Duration) -> Turn {
         pg_sys::StartTransactionCommand();
         pg_sys::LockTimeout = limit;
         let exclusive = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
-        let waited = attempt(|| pg_sys::LockAcquire(&tag, exclusive, true, false));
+        let waited = attempt_undone(|| pg_sys::LockAcquire(&tag, exclusive, true, false));
         pg_sys::LockTimeout = of_session;
         waited
     };

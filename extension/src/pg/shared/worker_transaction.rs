@@ -1,11 +1,11 @@
 //! The transaction that an executor worker holds open between two messages of its leader.
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{attempt, PgError};
+use crate::pg::base::error::{attempt_undone, PgError};
 
 /// Starts a transaction and runs `f` in it. It stays open after Ok; after Err nothing is open.
 pub fn begin<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
-    let done = attempt(|| {
+    let work = || {
         // SAFETY: called with no transaction open; the snapshot lives until the transaction ends.
         unsafe {
             pg_sys::SetCurrentStatementStartTimestamp();
@@ -18,18 +18,21 @@ pub fn begin<T>(f: impl FnOnce() -> T) -> Result<T, PgError> {
         // SAFETY: pushed above; `f` left the stack as it found it.
         unsafe { pg_sys::PopActiveSnapshot() }
         result
-    });
-    done.inspect_err(|_| roll_back())
+    };
+    // SAFETY: rolled back after an Err.
+    unsafe { attempt_undone(work) }.inspect_err(|_| roll_back())
 }
 
 /// Commits what [`begin`] left open; after Err nothing is open.
 pub fn commit() -> Result<(), PgError> {
-    // SAFETY: a transaction is open.
-    attempt(|| unsafe {
-        pg_sys::CommitTransactionCommand();
-        pg_sys::pgstat_report_stat(false);
-    })
-    .inspect_err(|_| roll_back())
+    // SAFETY: a transaction is open, and rolled back after an Err.
+    let done = unsafe {
+        attempt_undone(|| {
+            pg_sys::CommitTransactionCommand();
+            pg_sys::pgstat_report_stat(false);
+        })
+    };
+    done.inspect_err(|_| roll_back())
 }
 
 /// Rolls back what is open, if anything, as the server does when a statement has failed.
