@@ -390,6 +390,34 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "ROLLBACK")
 		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 6 AND note = 'busier'")
 	}},
+	{"local tables beside", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		must(t, acme.Exec(ctx, "postgres", "CREATE TABLE beside (id int PRIMARY KEY); GRANT ALL ON beside TO bank"))
+		change := func(id int, begin string, ledger ...string) {
+			run(ctx, t, one, begin)
+			run(ctx, t, one, "INSERT INTO beside VALUES ($1)", id)
+			for _, sql := range ledger {
+				run(ctx, t, one, sql)
+			}
+		}
+		change(1, "BEGIN", "UPDATE parents SET note = 'beside' WHERE id = 4")
+		run(ctx, t, one, "COMMIT")
+		idle(t, one)
+		// The session gives up to a block.
+		change(2, "BEGIN", "UPDATE parents SET note = 'gives up' WHERE id = 4")
+		run(ctx, t, two, "UPDATE parents SET note = 'first' WHERE id = 4")
+		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'first'")
+		fails(ctx, t, one, "40001", "COMMIT")
+		idle(t, one)
+		// The order refuses: the session locks nothing that the block changes.
+		change(3, "BEGIN ISOLATION LEVEL SERIALIZABLE", "SELECT FROM parents WHERE id = 4", "UPDATE checking SET balance = balance + 1 WHERE custid = 5")
+		run(ctx, t, two, "UPDATE parents SET note = 'second' WHERE id = 4")
+		fails(ctx, t, one, "40001", "COMMIT")
+		idle(t, one)
+		change(4, "BEGIN", "UPDATE parents SET note = 'third' WHERE id = 4")
+		run(ctx, t, one, "ROLLBACK")
+		want(ctx, t, one, "SELECT id::text FROM beside", "1")
+		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'second'")
+	}},
 	{"columns that draw from sequences", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		run(ctx, t, two, "BEGIN")
