@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -155,6 +156,19 @@ func appears(ctx context.Context, t *testing.T, o *harness.Organisation, sql str
 		err = o.Scan(ctx, "SELECT EXISTS ("+sql+")", &ok)
 		return ok, "no row", err
 	}))
+}
+
+// idleState is of a session that is idle in a transaction.
+type idleState struct {
+	row   bool   // it holds a row that it changed
+	begun string // when its last statement began
+}
+
+func idleSince(ctx context.Context, t *testing.T, o *harness.Organisation, pid uint32) (s idleState) {
+	t.Helper()
+	must(t, o.Scan(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND locktype = 'transactionid'), query_start::text
+		FROM pg_stat_activity a WHERE pid = %d AND state = 'idle in transaction'`, pid), &s.row, &s.begun))
+	return s
 }
 
 // plainCase has sessions of acme and of bolt.
@@ -356,12 +370,24 @@ var plainCases = []plainCase{
 		run(ctx, t, one, "COMMIT")
 	}},
 	{"an idle session is in no block's way", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		// No block gets by because a time is over.
+		must(t, acme.SetSystem(ctx, progressLimit, "chainify.conflict_grace", "10min"))
+		t.Cleanup(func() { must(t, acme.SetSystem(ctx, progressLimit, "chainify.conflict_grace", "")) })
+		pid := one.PgConn().PID()
 		for _, end := range []string{"SELECT 1", "COMMIT", "ROLLBACK", "SAVEPOINT s"} {
 			run(ctx, t, one, "BEGIN")
 			run(ctx, t, one, "SAVEPOINT a")
 			run(ctx, t, one, "UPDATE parents SET note = 'idle' WHERE id = 6")
+			held := idleSince(ctx, t, acme, pid)
+			if !held.row {
+				t.Error("the idle session holds no row")
+			}
 			run(ctx, t, two, "UPDATE parents SET note = $1 WHERE id = 6", "before "+end)
 			appears(ctx, t, acme, "SELECT true FROM parents WHERE id = 6 AND note = 'before "+end+"'")
+			// Its client has said nothing meanwhile.
+			if now := idleSince(ctx, t, acme, pid); now.row || now.begun != held.begun {
+				t.Errorf("before the block the idle session was %+v, then %+v", held, now)
+			}
 			if end == "ROLLBACK" {
 				run(ctx, t, one, end)
 			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `"public.parents"`) {
