@@ -38,6 +38,12 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	must(t, good.Exec(ctx, "bank", "SELECT chainify.execute('INSERT INTO loans SELECT i, i FROM generate_series(1, 50) i')"))
 	must(t, good.Exec(ctx, "dba", "SELECT chainify.deploy('ALTER TABLE loans ADD COLUMN note text DEFAULT ''x''')"))
 	must(t, odd.Exec(ctx, "postgres", "CREATE TABLE ours AS SELECT 'private' AS v; CREATE VIEW our_sum AS SELECT sum(balance) FROM checking"))
+	plain := plainSession(ctx, t, good)
+	run(ctx, t, plain, "BEGIN")
+	run(ctx, t, plain, "UPDATE loans SET note = 'plain' WHERE id <= 10")
+	run(ctx, t, plain, "DELETE FROM loans WHERE id = 50")
+	run(ctx, t, plain, "UPDATE checking SET balance = balance + 7 WHERE custid = 2")
+	run(ctx, t, plain, "COMMIT")
 	deposits(ctx, t, good, 10)
 	caughtUp(ctx, t, net, odd)
 
@@ -50,7 +56,11 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	noneOpen(ctx, t, odd)
 	t.Logf("all blocks again after %s", time.Since(started).Round(time.Millisecond))
 	agreesAgain(ctx, t, net, odd)
-	var ours, sums int
+	var ours, sums, loans int
+	must(t, odd.Scan(ctx, "SELECT count(*) FILTER (WHERE note = 'plain') * 100 + count(*) FROM loans", &loans))
+	if loans != 10*100+49 {
+		t.Errorf("what plain SQL left of the loans: %d", loans)
+	}
 	must(t, odd.Scan(ctx, "SELECT count(*) FROM ours WHERE v = 'private'", &ours))
 	must(t, odd.Scan(ctx, "SELECT count(*) FROM our_sum", &sums))
 	if ours != 1 || sums != 1 {

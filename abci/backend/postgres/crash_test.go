@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -66,7 +67,44 @@ func crashBlock(n uint64) *wire.OrderedBlock {
 		}
 		statements = append(statements, sql)
 	}
-	return orderedBlock(n, wire.Kind_KIND_SQL, statements...)
+	block := orderedBlock(n, wire.Kind_KIND_SQL, statements...)
+	raw, err := wire.SplitTransactions(block.Transactions)
+	if err != nil {
+		panic(err)
+	}
+	for i, set := range crashWriteSets(n) {
+		raw = append(raw, orderWriteSet(block, n<<8+uint64(len(statements)+i), "effects_ops", set))
+	}
+	block.Transactions = wire.EncodeTransactions(raw)
+	return block
+}
+
+// crashWriteSets follow the statements of block n: an insert and a delete in partitions, an update,
+// and one that fails. No statement touches their rows.
+func crashWriteSets(n uint64) []*wire.WriteSet {
+	const places, uses = "public.places", "public.uses"
+	number := func(v uint64) []byte { return binary.BigEndian.AppendUint64([]byte{2, 0, 0, 0, 8}, v) }
+	row := func(values ...uint64) []byte {
+		out := []byte{0, byte(len(values))}
+		for i, v := range values {
+			out = append(append(out, 0, byte(i+1)), number(v)...)
+		}
+		return out
+	}
+	set := func(table string, changes ...wire.RowChange) *wire.WriteSet {
+		return &wire.WriteSet{Isolation: wire.ReadCommitted, Tables: []string{table}, Changes: changes}
+	}
+	old, part := row((46+n)%2, 46+n), 51-n
+	update := func(seen uint64) wire.RowChange {
+		return wire.RowChange{
+			Op: 'U', Row: row(50), Before: wire.RowHash(uses, row(50, seen)), Cells: []wire.Cell{{Ordinal: 2, Value: number(part - 1)}},
+		}
+	}
+	return []*wire.WriteSet{
+		set(places, wire.RowChange{Op: 'I', Row: row(0, 1000+n)}, wire.RowChange{Op: 'D', Row: old, Before: wire.RowHash(places, old)}),
+		set(uses, update(part)),
+		set(uses, update(1)),
+	}
 }
 
 // crashServer starts a server of its own with more settings, which crashes and recovers without
@@ -237,6 +275,9 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if last := x.Results[len(x.Results)-3:]; !last[0].Succeeded || !last[1].Succeeded || last[2].SQLState != "40001" {
+			t.Fatalf("the EFFECTS transactions of block %d have %+v", n, last)
 		}
 		want = append(want, x)
 	}

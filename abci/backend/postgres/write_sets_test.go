@@ -223,15 +223,20 @@ func orderedWriteSets(n uint64, cases []writeSetCase) *wire.OrderedBlock {
 		if role == "" {
 			role = "effects_ops"
 		}
-		proposal := marshal(&wire.Proposal{
-			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: role}, Nonce: n<<16 + uint64(i),
-			ValidUntilHeight: 1000, Kind: wire.Kind_KIND_EFFECTS, Effects: c.set.Encode(),
-		})
-		block.IDs = append(block.IDs, wire.TxIDOf(proposal))
-		raw = append(raw, marshal(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}))
+		raw = append(raw, orderWriteSet(block, n<<16+uint64(i), role, c.set))
 	}
 	block.Transactions = wire.EncodeTransactions(raw)
 	return block
+}
+
+// orderWriteSet adds the id of an EFFECTS transaction to a block, and gives its bytes.
+func orderWriteSet(block *wire.OrderedBlock, nonce uint64, role string, set *wire.WriteSet) []byte {
+	proposal := marshal(&wire.Proposal{
+		ChainId: "test", Client: &wire.Client{Organisation: "a", Role: role}, Nonce: nonce,
+		ValidUntilHeight: 1000, Kind: wire.Kind_KIND_EFFECTS, Effects: set.Encode(),
+	})
+	block.IDs = append(block.IDs, wire.TxIDOf(proposal))
+	return marshal(&wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}})
 }
 
 // writeSetDatabase has the tables of write sets on the ledger; rows encodes rows as it does.
