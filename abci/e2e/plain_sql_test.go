@@ -390,7 +390,7 @@ var plainCases = []plainCase{
 			}
 			if end == "ROLLBACK" {
 				run(ctx, t, one, end)
-			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `"public.parents"`) {
+			} else if failed := fails(ctx, t, one, "40001", end); !strings.Contains(failed.Detail, `changes row (6) of table "public.parents"`) {
 				t.Errorf("%s says %s", end, describe(failed))
 			}
 			if end != "COMMIT" && end != "ROLLBACK" {
@@ -399,6 +399,21 @@ var plainCases = []plainCase{
 			}
 			idle(t, one)
 			want(ctx, t, one, "SELECT note FROM parents WHERE id = 6", "before "+end)
+		}
+	}},
+	{"a conflict names the only row", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		for _, c := range []struct{ first, says string }{
+			{"SELECT FROM parents WHERE id = 6 FOR SHARE", `row (6) of table "public.parents", which`},
+			{"SELECT FROM parents WHERE id = 5 FOR SHARE", `a row of table "public.parents" that`},
+		} {
+			run(ctx, t, one, "BEGIN")
+			run(ctx, t, one, c.first)
+			run(ctx, t, one, "UPDATE parents SET note = 'one' WHERE id = 6")
+			run(ctx, t, two, "UPDATE parents SET note = $1 WHERE id = 6", c.first)
+			appears(ctx, t, acme, "SELECT FROM parents WHERE id = 6 AND note = '"+c.first+"'")
+			if failed := fails(ctx, t, one, "40001", "COMMIT"); !strings.Contains(failed.Detail, c.says) {
+				t.Errorf("COMMIT says %s", describe(failed))
+			}
 		}
 	}},
 	{"a statement is in no block's way", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
@@ -410,7 +425,7 @@ var plainCases = []plainCase{
 			failed <- err
 		}()
 		run(ctx, t, two, "UPDATE parents SET note = 'busier' WHERE id = 6")
-		if err := <-failed; !strings.Contains(describe(err), "40001 | could not serialize access due to a ledger block") {
+		if err := <-failed; !strings.Contains(describe(err), "40001 | could not serialize access due to a ledger block") || !strings.Contains(describe(err), "changes row (6)") {
 			t.Errorf("the statement ended with %s", describe(err))
 		}
 		run(ctx, t, one, "ROLLBACK")

@@ -263,14 +263,18 @@ impl Reason {
         "could not serialize access due to a ledger block"
     }
 
-    /// The detail of the same.
-    pub fn conflict_detail(&self) -> String {
+    /// The detail of the same. `row`: the key of the only row of the table that the transaction has
+    /// changed or locked.
+    pub fn conflict_detail(&self, row: Option<&str>) -> String {
         let block = self.block;
-        match &self.table {
-            Some(table) => {
+        match (&self.table, row) {
+            (Some(table), Some(row)) => {
+                format!("Block {block} changes row ({row}) of table \"{table}\", which this transaction has changed or locked.")
+            }
+            (Some(table), None) => {
                 format!("Block {block} changes a row of table \"{table}\" that this transaction has changed or locked.")
             }
-            None => format!("Block {block} changes what this transaction has changed or locked."),
+            (None, _) => format!("Block {block} changes what this transaction has changed or locked."),
         }
     }
 

@@ -361,6 +361,16 @@ fn a_session_is_told_why() {
     assert_eq!(reason(None, false).detail(), "Block 7 waited for a lock behind this session's transaction.");
     assert!(reason(None, false).hint().starts_with("Keep transactions short that lock ledger tables;"));
     assert!(reason(None, true).hint().starts_with("Commit before calling chainify.execute"));
+    let conflict = |table, row| reason(table, false).conflict_detail(row);
+    assert_eq!(
+        conflict(Some("public.a"), Some("1, x")),
+        "Block 7 changes row (1, x) of table \"public.a\", which this transaction has changed or locked."
+    );
+    assert_eq!(
+        conflict(Some("public.a"), None),
+        "Block 7 changes a row of table \"public.a\" that this transaction has changed or locked."
+    );
+    assert_eq!(conflict(None, Some("1")), "Block 7 changes what this transaction has changed or locked.");
     assert_eq!(Reason::message(true), "terminating connection that blocks a ledger block");
     assert_eq!(Reason::message(false), "canceling statement that blocks a ledger block");
 }

@@ -15,17 +15,20 @@ use crate::ledger::tables;
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::error::PgError;
 use crate::pg::base::memory::Context;
-use crate::pg::base::{report, settings};
+use crate::pg::base::settings;
 use crate::pg::shared::conflict_memory as memory;
 use crate::pg::shared::end_session;
 use crate::pg::shared::lock_waits;
 use crate::pg::shared::worker;
 
-/// Asks for shared memory, worker and hook; once, in the postmaster.
+/// The key of the only row of a table that the session's transaction has changed or locked; None:
+/// there is none, or there are several. Must not raise.
+pub type OnlyRow = fn(&str) -> Option<String>;
+
+/// Asks for shared memory and worker; once, in the postmaster.
 pub fn install() {
     memory::request();
     worker::register(watch);
-    report::explain_cancels(explain);
 }
 
 /// Runs `f`, the transactions of a block; local sessions in its way give way. Call it with the turn
@@ -155,10 +158,10 @@ impl conflicts::Host for Server {
 }
 
 /// The error a session gets in place of a plain cancel or termination. Must not raise.
-fn explain(fatal: bool) -> Option<PgError> {
+pub fn explain(fatal: bool, only_row: OnlyRow) -> Option<PgError> {
     let reason = reason()?;
     if !fatal && session::mode() == Mode::Plain {
-        return Some(conflict(&reason));
+        return Some(conflict(&reason, only_row));
     }
     let error = PgError::new(SQLSTATE, Reason::message(fatal));
     Some(error.detail(reason.detail()).hint(reason.hint()))
@@ -184,13 +187,15 @@ pub fn take_cancel() -> bool {
     memory::take_end()
 }
 
-fn conflict(reason: &Reason) -> PgError {
-    let error = PgError::new(RETRY, Reason::conflict()).detail(reason.conflict_detail());
+fn conflict(reason: &Reason, only_row: OnlyRow) -> PgError {
+    let row = reason.table.as_deref().and_then(only_row);
+    let detail = reason.conflict_detail(row.as_deref());
+    let error = PgError::new(RETRY, Reason::conflict()).detail(detail);
     error.hint("The transaction might succeed if retried.")
 }
 
 /// The error of a session that has to give up its transaction, whose changes would be ordered; None
 /// when it need not.
-pub fn gives_up() -> Option<PgError> {
-    reason().map(|reason| conflict(&reason))
+pub fn gives_up(only_row: OnlyRow) -> Option<PgError> {
+    reason().map(|reason| conflict(&reason, only_row))
 }

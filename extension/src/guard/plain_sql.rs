@@ -5,6 +5,7 @@
 //! Changes of other objects would go with it, so one part holds changes of one sort.
 use std::cell::RefCell;
 
+use chainify_codec::decode_row;
 use chainify_ledger::captured::{self, Event, Found, Image, Reads};
 use chainify_ledger::write_set::{Bound, Isolation, WriteSet};
 use chainify_ledger::{Hash, WireError};
@@ -172,6 +173,28 @@ pub fn changes_locally(object: impl FnOnce() -> String) {
 /// Whether the session's transaction has changed ledger tables.
 pub fn has_changes() -> bool {
     WORK.with_borrow(|work| !work.effects.changes.is_empty())
+}
+
+/// The key of the only row of a ledger table that the transaction has changed or locked; None: there
+/// is none, or there are several. Must not raise.
+pub fn only_row(table: &str) -> Option<String> {
+    WORK.with(|work| {
+        let work = work.try_borrow().ok()?;
+        let effects = &work.effects;
+        let changed = effects
+            .changes
+            .iter()
+            .filter(|change| effects.leaves[change.leaf as usize].table.name == table)
+            .map(|change| effects.bytes(change.pk));
+        let locked = work.locked.iter().filter(|row| row.table == table);
+        let mut keys = changed.chain(locked.map(|row| &row.key[..]));
+        let first = keys.next()?;
+        let values = decode_row(first)
+            .ok()
+            .filter(|_| keys.all(|key| key == first))?;
+        let values: Vec<String> = values.iter().map(|(_, value)| value.to_text()).collect();
+        Some(values.join(", "))
+    })
 }
 
 /// Gives the open part, which has no changes, to another role.

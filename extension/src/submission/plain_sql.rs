@@ -21,6 +21,7 @@ use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::interrupts::drop_cancel;
 use crate::pg::base::random;
+use crate::pg::base::report;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
@@ -46,7 +47,7 @@ static WATCH: Watch = Watch {
     has_changes: plain_sql::has_changes,
     take,
     prepares: prepared::before_prepare,
-    gives_up: lock_conflicts::gives_up,
+    gives_up: || lock_conflicts::gives_up(plain_sql::only_row),
     cancelled: lock_conflicts::take_cancel,
     over: plain_sql::end,
 };
@@ -55,6 +56,7 @@ static WATCH: Watch = Watch {
 pub fn install() {
     subtransaction::watch(&plain_sql::HOOKS);
     session_transaction::watch(&WATCH);
+    report::explain_cancels(|fatal| lock_conflicts::explain(fatal, plain_sql::only_row));
 }
 
 /// Whether changes of ledger tables by this session go through the ledger.
