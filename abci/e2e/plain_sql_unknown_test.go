@@ -99,8 +99,8 @@ func (c unknownCase) run(ctx context.Context, t *testing.T, net *harness.Network
 }
 
 // waitsInCommit waits until the session has waited so long that the node has its transaction. It
-// fails when the session holds a lock, has a transaction, or keeps rows from vacuum. The block under
-// way may hold the row meanwhile.
+// fails when the session holds a lock, has a transaction, or keeps rows from vacuum. Meanwhile the
+// block under way may hold the row.
 func waitsInCommit(ctx context.Context, t *testing.T, o *harness.Organisation, pid uint32) {
 	t.Helper()
 	var held string
