@@ -40,21 +40,22 @@ func TestUnknownOutcomesOfPlainSQL(t *testing.T) {
 	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	for i, c := range unknownCases {
-		t.Run(c.name, func(t *testing.T) { c.run(ctx, t, net, 21+i) })
+		if !t.Run(c.name, func(t *testing.T) { c.run(ctx, t, net, 21+i) }) {
+			return // a transaction may still wait, and then the node takes no other
+		}
 	}
 	agreeAndVerify(ctx, t, net)
 }
 
 func (c unknownCase) run(ctx context.Context, t *testing.T, net *harness.Network, customer int) {
 	acme, still := net.Organisation("acme"), net.Organisations[2:]
-	one, two := plainSession(ctx, t, acme), plainSession(ctx, t, acme)
+	one := plainSession(ctx, t, acme)
 	row := fmt.Sprintf("SELECT balance::text FROM checking WHERE custid = %d", customer)
-	deposit := fmt.Sprintf("UPDATE checking SET balance = balance + 1 WHERE custid = %d", customer)
 	var before, after string
 	must(t, one.QueryRow(ctx, row).Scan(&before))
 	run(ctx, t, one, "SET chainify.wait_timeout = '"+c.timeout+"'")
 	run(ctx, t, one, c.begin)
-	run(ctx, t, one, deposit)
+	run(ctx, t, one, fmt.Sprintf("UPDATE checking SET balance = balance + 1 WHERE custid = %d", customer))
 	must(t, one.QueryRow(ctx, row).Scan(&after))
 	for _, o := range still {
 		must(t, o.PauseNode())
@@ -72,9 +73,6 @@ func (c unknownCase) run(ctx context.Context, t *testing.T, net *harness.Network
 		ended <- err
 	}()
 	waitsInCommit(ctx, t, acme, pid)
-	run(ctx, t, two, "BEGIN; SET LOCAL lock_timeout = '2s'")
-	run(ctx, t, two, deposit)
-	run(ctx, t, two, "ROLLBACK")
 	if c.ends != nil {
 		must(t, c.ends(ctx, acme, pid))
 	}
@@ -101,7 +99,8 @@ func (c unknownCase) run(ctx context.Context, t *testing.T, net *harness.Network
 }
 
 // waitsInCommit waits until the session has waited so long that the node has its transaction. It
-// fails when the session holds a lock, has a transaction, or keeps rows from vacuum.
+// fails when the session holds a lock, has a transaction, or keeps rows from vacuum. Meanwhile the
+// block under way may hold the row.
 func waitsInCommit(ctx context.Context, t *testing.T, o *harness.Organisation, pid uint32) {
 	t.Helper()
 	var held string

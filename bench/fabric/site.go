@@ -31,7 +31,7 @@ const (
 	roles      = "CREATE ROLE " + role + " LOGIN IN ROLE chainify_client, chainify_reader; CREATE ROLE dba LOGIN IN ROLE chainify_admin"
 	customers  = 100_000
 	accounts   = 10_000
-	// accountsMore are those of the paper's appendix C. The smaller workload uses the first of them.
+	// accountsMore are those of the paper's appendix C. The smaller workload uses the first.
 	accountsMore = 20_000
 )
 
@@ -225,7 +225,8 @@ func (s *site) same(ctx context.Context) error {
 }
 
 // run fires a workload at the four organisations in one way, for so many seconds or until some
-// blocks have ended. The first part of the time does not count. It returns when every transaction has its outcome.
+// blocks have ended. The first part of the time does not count. It returns when every transaction
+// has its outcome.
 func (s *site) run(ctx context.Context, e experiment, w way, repetition, seconds, rate int) (report.Sample, error) {
 	if err := errors.Join(s.take(ctx, w), s.vacuum(ctx)); err != nil {
 		return report.Sample{}, err

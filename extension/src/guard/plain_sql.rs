@@ -175,8 +175,8 @@ pub fn has_changes() -> bool {
     WORK.with_borrow(|work| !work.effects.changes.is_empty())
 }
 
-/// The key of the only row of a ledger table that the transaction has changed or locked; None: there
-/// is none, or there are several. Must not raise.
+/// The key of the only row of a ledger table that the transaction has changed or locked. None:
+/// there is none, or there are several. Must not raise.
 pub fn only_row(table: &str) -> Option<String> {
     WORK.with(|work| {
         let work = work.try_borrow().ok()?;
