@@ -278,7 +278,7 @@ build-faults:
 build-clock: build-faults
 	@cd abci && $(GO) build -overlay "$$($(FAULTS) overlay $(CURDIR)/build/clock)" -o $(CHAINIFY)-clock ./cmd/chainify
 
-## bench: measure beside PostgreSQL alone (BENCH=executor, network, plain, papers, fabric, engines, snapshot, analytics or verify; SCALE=1: all of TPC-H; WITH_FORMER=1: network beside release 0.1; REPEAT=n, SECONDS=n: steadier figures; STRICT=1: missed targets fail); results in bench/out
+## bench: measure beside PostgreSQL alone; results in bench/out. BENCH=executor, network, plain, papers, distance, fabric, engines, snapshot, analytics, recovery or verify. REPEAT=n, SECONDS=n: steadier figures; STRICT=1: missed targets fail. SCALE=1: all of TPC-H; WITH_FORMER=1: network beside release 0.1
 BENCH   ?= all
 REPEAT  ?= 5
 SECONDS ?= 1
