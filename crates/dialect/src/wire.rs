@@ -267,7 +267,7 @@ mod tests {
     fn malformed_messages_are_refused() {
         for (kind, body) in [
             (b'S', &b"chainify.block\0x\0"[..]),
-            (b'S', b"chainify.block\01"),
+            (b'S', b"chainify.block\x001"),
             (b'D', &b"\0\x01\0\0\0\x09abc"[..]),
             (b'D', b"\0\x01\xff\xff\xff\xfe"),
             (b'D', b"\0\0x"),
