@@ -61,6 +61,8 @@ func TestMetricsShowWhoDeviated(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "UPDATE t SET x = 1")
+	// The client is answered when its own organisation has the block.
+	eventually(t, patience, "delta has block 1", func() bool { return nodes[3].told(`chainify_ledger_blocks{stage="committed"} 1`) })
 	nodes[3].db.Tamper("a row")
 	for _, n := range nodes[:3] {
 		n.db.Delay(time.Second) // a vote that comes after the certificate goes unseen: here delta's comes first
