@@ -18,7 +18,7 @@ func Describe(ctx context.Context, r *report.Report, name string, conn *pgx.Conn
 	}
 	r.Versions["postgresql"] = version
 	rows, err := conn.Query(ctx, `SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings
-		WHERE source = 'configuration file' AND name !~ '^(port|listen_addresses|unix_socket_directories|chainify.node_socket|lc_.*|log_.*|DateStyle|TimeZone|default_text_search_config)$'
+		WHERE source = 'configuration file' AND name !~ '^(port|listen_addresses|unix_socket_directories|chainify.node_socket|chainify.analytics_socket|lc_.*|log_.*|DateStyle|TimeZone|default_text_search_config)$'
 		ORDER BY name`)
 	if err != nil {
 		return err
