@@ -98,16 +98,28 @@ func parse(args []string) (options, error) {
 	return o, o.places()
 }
 
+// stateOf is where a source of Chainify keeps its private PostgreSQL.
+func stateOf(source string) (string, error) {
+	script, err := filepath.Abs(filepath.Join(source, "scripts", "state-dir"))
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command(script).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the private PostgreSQL of %s: %w", source, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // places fills in the directories that were left open.
 func (o *options) places() error {
 	if o.pg != "" && o.dir != "" {
 		return nil
 	}
-	out, err := exec.Command(filepath.Join("scripts", "state-dir")).Output()
+	state, err := stateOf(".")
 	if err != nil {
-		return fmt.Errorf("find the private PostgreSQL (run this from the root of the repository, or give -pg and -dir): %w", err)
+		return fmt.Errorf("%w (run this from the root of the repository, or give -pg and -dir)", err)
 	}
-	state := strings.TrimSpace(string(out))
 	if o.pg == "" {
 		o.pg = filepath.Join(state, "pg")
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,11 +112,11 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
 	}
 	if o.former != "" {
-		var err error
-		if cfg.FormerPG, err = treeOf(o.former); err != nil {
-			return err
+		state, err := stateOf(o.former)
+		if err != nil {
+			return fmt.Errorf("%w (scripts/former-release makes it)", err)
 		}
-		cfg.Former = o.former
+		cfg.Former, cfg.FormerPG = o.former, filepath.Join(state, "pg")
 		r.Command += " -former " + filepath.Base(o.former)
 	}
 	if o.unsealed != "" {
@@ -128,15 +127,6 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Run(ctx, cfg, r)
-}
-
-// treeOf is the PostgreSQL tree of another source of Chainify.
-func treeOf(source string) (string, error) {
-	out, err := exec.Command(filepath.Join(source, "scripts", "state-dir")).Output()
-	if err != nil {
-		return "", fmt.Errorf("find the PostgreSQL of %s (scripts/former-release makes it): %w", source, err)
-	}
-	return filepath.Join(strings.TrimSpace(string(out)), "pg"), nil
 }
 
 func runPapers(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

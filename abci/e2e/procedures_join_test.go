@@ -151,16 +151,7 @@ func takesADump(ctx context.Context, t *testing.T, net *harness.Network, donor, 
 // again.
 func startsOver(ctx context.Context, t *testing.T, net *harness.Network, odd *harness.Organisation, s *sold) {
 	t.Helper()
-	for _, o := range net.Organisations {
-		settings := map[string]any{"tell_rate": 0}
-		if o == odd {
-			settings = map[string]any{"help_attempts": 2, "full_blocks_max": -1, "full_notice": "1s"}
-		}
-		must(t, o.StopNode())
-		must(t, o.Configure(settings))
-		must(t, o.StartNode())
-	}
-	must(t, net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }))
+	nobodyTells(ctx, t, net, odd)
 	damage(ctx, t, odd, "UPDATE stock SET pieces = pieces + 7 WHERE id <= 3; UPDATE chainify_history.stock SET pieces = pieces + 7 WHERE id = 1;"+
 		"UPDATE chainify_checkpoint.stock SET pieces = pieces + 7 WHERE id IN (1, 7);"+damageHeaders)
 	s.take(ctx, t, 2, net.Organisations[1])

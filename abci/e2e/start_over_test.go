@@ -21,16 +21,7 @@ func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	t.Cleanup(cancel)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
-	for _, o := range net.Organisations {
-		settings := map[string]any{"tell_rate": 0}
-		if o == odd {
-			settings = map[string]any{"help_attempts": 2, "full_blocks_max": -1, "full_notice": "1s"}
-		}
-		must(t, o.StopNode())
-		must(t, o.Configure(settings))
-		must(t, o.StartNode())
-	}
-	must(t, net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }))
+	nobodyTells(ctx, t, net, odd)
 	must(t, net.Each(func(o *harness.Organisation) error {
 		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
 	}))
@@ -134,4 +125,20 @@ func agreesAgain(ctx context.Context, t *testing.T, net *harness.Network, o *har
 	ledgerVerifies(ctx, t, o)
 	checkVerified(ctx, t, o)
 	checkSameTransactions(ctx, t, net)
+}
+
+// nobodyTells starts the nodes again so that no organisation tells another rows, and the odd one
+// soon executes all blocks again.
+func nobodyTells(ctx context.Context, t *testing.T, net *harness.Network, odd *harness.Organisation) {
+	t.Helper()
+	for _, o := range net.Organisations {
+		settings := map[string]any{"tell_rate": 0}
+		if o == odd {
+			settings = map[string]any{"help_attempts": 2, "full_blocks_max": -1, "full_notice": "1s"}
+		}
+		must(t, o.StopNode())
+		must(t, o.Configure(settings))
+		must(t, o.StartNode())
+	}
+	must(t, net.Each(func(o *harness.Organisation) error { return o.WaitServing(ctx, readyLimit) }))
 }

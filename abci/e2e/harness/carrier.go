@@ -69,16 +69,16 @@ func (c *carrier) start() {
 	}
 }
 
-// take reads what host i sends until its device is closed.
+// take reads what host i sends until its device is gone.
 func (c *carrier) take(i int) {
 	defer c.readers.Done()
 	for {
 		bytes := make([]byte, frameBytes)
 		n, err := c.taps[i].Read(bytes)
-		if errors.Is(err, os.ErrClosed) {
+		if err != nil {
 			return
 		}
-		if err != nil || n < 6 { // the device is down, or it is no frame
+		if n < 6 { // no frame
 			continue
 		}
 		f := frame{time.Now().Add(time.Duration(c.delay.Load())), bytes[:n]}
