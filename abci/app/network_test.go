@@ -277,12 +277,13 @@ func submit(t *testing.T, n *testNode, raw []byte) {
 	}
 }
 
-// wantCertified waits until every node knows the certificate of ledger block number.
+// wantCertified waits until every node knows the certificate of ledger block number, and has told
+// its effects.
 func wantCertified(t *testing.T, nodes []*testNode, number uint64) {
 	t.Helper()
 	for i, n := range nodes {
 		eventually(t, 15*time.Second, fmt.Sprintf("node %d certifies block %d", i, number), func() bool {
-			return n.app.LastCertified() >= number
+			return n.app.LastCertified() >= number && n.effects.certificates()[number] != nil
 		})
 	}
 }
