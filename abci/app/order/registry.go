@@ -36,6 +36,7 @@ type Registry struct {
 	byName    map[string]int
 	byAddress map[Address]member
 	hash      wire.Hash
+	right     *rightVotes
 }
 
 // member is a validator seen from its address.
@@ -95,7 +96,7 @@ func (record RegistryRecord) Open() (*Registry, error) {
 	if err := record.validate(); err != nil {
 		return nil, err
 	}
-	r := &Registry{record: record.sorted(), byName: map[string]int{}, byAddress: map[Address]member{}}
+	r := &Registry{record: record.sorted(), byName: map[string]int{}, byAddress: map[Address]member{}, right: newRightVotes()}
 	for i, o := range r.record.Organisations {
 		r.byName[o.Name] = i
 		if !o.OrderingOnly {
@@ -251,7 +252,7 @@ func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, er
 		return "", fmt.Errorf("validator %x is not in the registry", v.ValidatorAddress)
 	}
 	name := r.record.Organisations[m.organisation].Name
-	if !wire.VerifyVote(m.key, wire.ExtensionSignBytes(r.record.ChainID, v.Height, v.Round, v.Extension), v.Signature) {
+	if !r.right.check(m.key, wire.ExtensionSignBytes(r.record.ChainID, v.Height, v.Round, v.Extension), v.Signature) {
 		return "", fmt.Errorf("vote of %q has a wrong signature", name)
 	}
 	return name, nil

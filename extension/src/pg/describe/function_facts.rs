@@ -40,7 +40,11 @@ pub fn function(oid: pg_sys::Oid) -> Rc<Function> {
             pg_sys::Anum_pg_proc_proconfig as i16,
             &mut without_settings,
         );
-        let extension = pg_sys::getExtensionOfObject(PG_PROC.into(), oid);
+        // A function that initdb pins belongs to no extension. A look-up scans pg_depend.
+        let extension = match oid.to_u32() < pg_sys::FirstUnpinnedObjectId {
+            true => pg_sys::InvalidOid,
+            false => pg_sys::getExtensionOfObject(PG_PROC.into(), oid),
+        };
         let facts = Function::from(Declared {
             oid: oid.to_u32(),
             schema: &text(pg_sys::get_namespace_name(form.pronamespace)),
