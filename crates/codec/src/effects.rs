@@ -163,9 +163,9 @@ pub fn deploy_effects(tx_effects: &Hash, state_root: &Hash) -> Hash {
 /// The effects of each transaction of a block, for telling organisations whose effects differ which
 /// transaction it is.
 ///
-/// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(its leaves, in the order of the block's leaves))`.
-/// `changes` and `order` are as [`effects_root`] left them, `outcomes` has an entry for each
-/// transaction. Cost: two SHA-256 per change.
+/// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(leaves))`, where `leaves` are the
+/// transaction's in the order of the block's. `changes` and `order` are as [`effects_root`] left
+/// them, `outcomes` has an entry for each transaction. Cost: two SHA-256 per change.
 pub fn transaction_effects(changes: &[Change<'_>], order: &[u32], outcomes: &[bool]) -> Vec<Hash> {
     let mut trees = vec![merkle::Tree::default(); outcomes.len()];
     for change in order.iter().map(|&at| &changes[at as usize]) {

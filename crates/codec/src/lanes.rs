@@ -1,6 +1,6 @@
-//! The state of a table: LtHash16, an incremental hash of its set of rows (Bellare and Micciancio's
-//! AdHash family; as in Lewi et al., "Securing Update Propagation with Homomorphic Hashing", 2019),
-//! with BLAKE3 as its expander.
+//! The state of a table: LtHash16, an incremental hash of its set of rows, with BLAKE3 as its
+//! expander. It is of Bellare and Micciancio's AdHash family, as in Lewi et al., "Securing Update
+//! Propagation with Homomorphic Hashing", 2019.
 
 use crate::{length_prefix, sha256, Hash};
 
@@ -129,8 +129,9 @@ pub fn schema_hash(text: &str) -> Hash {
     sha256(&[b"chainify/schema/1", &length_prefix(text.as_bytes()), text.as_bytes()])
 }
 
-/// `H("chainify/definitions/1" ‖ u32 count ‖ per object: lp(kind) ‖ lp(identity) ‖ lp(definition))`,
-/// objects given in any order and sorted by kind and identity, byte-wise.
+/// `H("chainify/definitions/1" ‖ u32 count ‖ objects)`, where an object is
+/// `lp(kind) ‖ lp(identity) ‖ lp(definition)`. Objects come in any order and are sorted by kind and
+/// identity, byte-wise.
 pub fn definitions<'a>(objects: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Hash {
     let mut objects: Vec<_> = objects.into_iter().collect();
     objects.sort_unstable();

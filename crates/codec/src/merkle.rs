@@ -62,9 +62,9 @@ pub fn prove(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     Some(proof)
 }
 
-/// How many hashes the inclusion proof of leaf `index` has, which is below `size`: one for each
-/// level below that on which its way joins the last leaf's, and above one for each that it comes to
-/// from the right.
+/// The number of hashes in the inclusion proof of leaf `index`, which is below `size`. Up to the
+/// level at which the leaf's path joins the last leaf's, each level gives one. Above, a level gives
+/// one only where the path comes to it from the right.
 pub fn proof_length(index: u64, size: u64) -> usize {
     let below = u64::BITS - (index ^ (size - 1)).leading_zeros();
     (below + index.checked_shr(below).unwrap_or(0).count_ones()) as usize

@@ -85,8 +85,8 @@ impl RangeDigest {
     }
 }
 
-/// Hashes of rows under a secret key, for digests that are compared within one database. Who does
-/// not know the key cannot choose rows whose digests add up, so equal digests are equal rows:
+/// Hashes of rows under a secret key, for digests that are compared within one database. Nobody
+/// without the key can choose rows whose digests add up, so equal digests are equal rows. This is
 /// cheaper than lanes where nothing has to be agreed.
 #[derive(Clone)]
 pub struct SecretHasher(blake3::Hasher);

@@ -7,9 +7,9 @@ pub fn twice(level: &Level, found: &mut Vec<Finding>) {
     changed_twice(level, &mut Vec::new(), found);
 }
 
-/// `seen` are the changes met so far, and whether they are of one row at most: then nothing is left
-/// to the plan but which of two changes of the very same row counts, and PostgreSQL runs a part
-/// when another asks for its rows.
+/// `seen` has the changes met so far, and whether each is of one row at most. Two such changes
+/// leave one thing to the plan: which of them counts when both change the very same row. PostgreSQL
+/// runs a part when another asks for its rows.
 fn changed_twice<'l>(level: &'l Level, seen: &mut Vec<(&'l Change, bool)>, found: &mut Vec<Finding>) {
     if let Some(change) = &level.change {
         let one_row = level.one_row();

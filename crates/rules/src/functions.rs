@@ -7,9 +7,9 @@ use crate::settings::Determinism;
 
 /// The advice for a value of one session, database or server.
 pub const PASS_PARAMETER: &str = "Compute the value before submitting, and pass it as a parameter.";
-/// Why such a value is refused.
+/// The reason against such a value.
 pub const SESSION_REASON: &str = "It tells about one session, database or server.";
-/// Why a sequence is refused in a constraint or domain.
+/// The reason against a sequence in a constraint or domain.
 pub const SEQUENCE_REASON: &str =
     "Called from here it would work on the database's own sequence, which is not part of the agreed state.";
 /// The statement to write instead.
@@ -24,7 +24,7 @@ pub enum Verdict {
     Draws,
     /// Written in SQL or PL/pgSQL; its statements are checked when they run.
     Runs,
-    /// It may not be called.
+    /// No ledger transaction may call it.
     Refused,
 }
 
@@ -281,7 +281,7 @@ pub fn by_collation(f: &Function, local: Option<&str>, database: &dyn Database) 
     Some(Finding::by_order(construct, CLASSES_REASON, rewrite).of_collation())
 }
 
-/// Functions that stand behind operators are not known by their names.
+/// Users know functions behind operators by the operators, not by name.
 fn shown(f: &Function) -> String {
     let is = |parts: &[&str]| parts.iter().any(|p| f.name.contains(p));
     match f.extension.as_deref() {
@@ -403,7 +403,7 @@ pub fn finding(f: &Function) -> Option<Finding> {
 }
 
 /// The finding in a text that could not be analysed and that names a function; `overloads` are
-/// those of that name in the catalog's order. None when one of them may be called.
+/// those of that name in the catalog's order. None when a transaction may call one of them.
 pub fn named(overloads: &[Rc<Function>]) -> Option<Finding> {
     let findings: Option<Vec<Finding>> = overloads.iter().map(|f| finding(f)).collect();
     findings?.into_iter().next()

@@ -1,5 +1,5 @@
-//! Which queries are checked when PostgreSQL plans them, and which plans a client's transaction may
-//! find (invariant X6).
+//! Which queries the rules judge when PostgreSQL plans them, and which plans a client's transaction
+//! may find (invariant X6).
 use crate::determinism::{check, Database};
 use crate::finding::Finding;
 use crate::level::Level;
@@ -30,11 +30,11 @@ pub enum Asker {
 /// The verdict on a query that is about to be planned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Planned {
-    /// It is planned.
+    /// PostgreSQL plans it.
     Fine,
     /// Its statement fails.
     Refused(Finding),
-    /// It is planned, and no client's transaction may find the plan.
+    /// PostgreSQL plans it, and no client's transaction may find the plan.
     Unchecked,
 }
 
@@ -69,7 +69,7 @@ impl Plans {
         Plans { executes: false, planned_under: Determinism::Strict, unchecked: false }
     }
 
-    /// Whether queries of this session are judged.
+    /// Whether the rules judge queries of this session.
     pub fn executes(&self) -> bool {
         self.executes
     }

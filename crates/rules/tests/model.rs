@@ -1,5 +1,5 @@
-//! What `check` lets through gives the same on every machine: small statements run over the same
-//! rows, stored in two orders.
+//! Statements that `check` lets through give the same on every machine. Small statements run over
+//! the same rows, stored in two orders.
 //!
 //! The model knows FROM, WHERE, DISTINCT, GROUP BY, ORDER BY, LIMIT, array_agg() and row_number().
 //! A value is what it compares by and the digits that it shows: equal values of a *loose* column

@@ -7,9 +7,9 @@ use crate::{RelationId, Target};
 
 /// The changes that the statements of a block make in the rows of each relation.
 ///
-/// Invariant S8: a read is left out only if no statement of the block changes what it looks at:
-/// none inserts into its relation or deletes from it, and none changes a column that the read looks
-/// at. An access to everything depends on all others anyway.
+/// Invariant S8: a read is left out only if no statement of the block changes what it looks at. No
+/// statement inserts into its relation or deletes from it, and none changes a column that the read
+/// looks at. An access to everything depends on all others anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes(BTreeMap<RelationId, Touched>);
 

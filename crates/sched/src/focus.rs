@@ -11,8 +11,8 @@ use crate::{KeyId, Target};
 pub const SAMPLE_MAX: usize = 128;
 
 /// For a target, the one key in which its places stay bounded. Places count as apart only if they
-/// are so in every key, and inserts that share a parent or a day would wait for each other; and one
-/// bound takes less to fill in than several.
+/// are so in every key. With several keys, inserts that share a parent or a day would wait for each
+/// other. One bound also takes less to fill in than several.
 ///
 /// Invariant S7: a target's key bounds every access to it that is bounded at all. So of what was
 /// apart all stays so, and what becomes apart is disjoint in that key.

@@ -19,7 +19,7 @@ pub struct Edge {
 
 /// The waits between transactions.
 ///
-/// Invariant S3: from a transaction to each later one that depends on it there is a path; every
+/// Invariant S3: from a transaction to each later one that depends on it there is a path. Every
 /// edge goes from a transaction to a later one that depends on it, or has no kind (see
 /// [`STEPS_MAX`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The contribution of statements to an access set: `spec/scheduling.md`, "What a statement
 //! contributes".
 //!
-//! Which values of a key exist is a target of its own for each key that a unique index or a foreign
-//! key looks up: two inserts of one value, or a child's insert and its parent's delete, meet there,
-//! while an update of other columns of the parent is no business of the child.
+//! The existing values of a key are a target of their own, for each key that a unique index or a
+//! foreign key looks up. Two inserts of one value meet there, and so do a child's insert and its
+//! parent's delete. An update of other columns of the parent does not concern the child.
 
 use crate::{AccessSet, Interval, KeyId, Place, RelationId, Target};
 

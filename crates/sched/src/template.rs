@@ -151,7 +151,7 @@ impl Template {
         &self.accesses
     }
 
-    /// What `change` makes of its accesses; without those of which it makes nothing.
+    /// The template with each access as `change` returns it; `None` drops the access.
     pub(crate) fn map(&self, change: impl Fn(&Access) -> Option<Access>) -> Self {
         let mut mapped = Self { accesses: Vec::new(), everything: self.everything.clone() };
         self.accesses.iter().filter_map(change).for_each(|access| mapped.add(access));

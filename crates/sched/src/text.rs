@@ -23,9 +23,9 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// The value that `text` spells: decimal digits with a minus at most in front; for decimals a
-    /// point with digits on both sides; for arrays such integers in one pair of braces, separated
-    /// by commas alone. Cost: linear.
+    /// The value that `text` spells: decimal digits with a minus at most in front. Decimals may
+    /// have a point with digits on both sides. Arrays are such integers in one pair of braces,
+    /// separated by commas alone. Cost: linear.
     pub fn read(self, text: &str) -> Option<Value> {
         match self {
             Self::Integer(bytes) => integer(bytes, text),

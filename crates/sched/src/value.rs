@@ -126,8 +126,9 @@ const POSITIVE: u8 = 4;
 const INFINITY: u8 = 5;
 const NOT_A_NUMBER: u8 = 6;
 
-/// The kind; then, for numbers but zero, the place of the first digit and the digits plus one up to
-/// the last that is not zero, ended by zero; all of that inverted for negative ones.
+/// The kind. In numbers but zero the place of the first digit follows, then the digits plus one up
+/// to the last that is not zero, then a zero. Negative numbers have everything after the kind
+/// inverted.
 fn decimal(text: &str, start: usize, out: &mut Vec<u8>) -> bool {
     let special = match text {
         "NaN" => Some(NOT_A_NUMBER),

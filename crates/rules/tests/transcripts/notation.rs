@@ -2,15 +2,20 @@
 //!
 //! ```text
 //! select
-//!   from account(id, owner) key=id        a source: columns, keys; one-row, ordered, needs=entry.account
-//!   where entry.account = account.id      a condition that all rows meet; a value that is no column is known
-//!   output account.owner:under=de-x-icu   terms; also sort, group, distinct-on
+//!   from account(id, owner) key=id
+//!   where entry.account = account.id
+//!   output account.owner:under=de-x-icu
 //!   aggregate array_agg(account.id) order=account.id
 //!   window partition=account.owner order=account.id: row_number
 //!   call random[volatile] in-list
-//!   in exists                             a level within, indented
+//!   in exists
 //!     select
 //! ```
+//! * `from`: a source, its columns and keys; also `one-row`, `ordered`, `needs=entry.account`.
+//! * `where`: a condition that all rows meet. A value that is no column is known.
+//! * `output`: terms. `sort`, `group` and `distinct-on` have terms too.
+//! * `in`: a level within, indented.
+//!
 //! A term that is no column is an expression. After it: `:constant`, `:volatile`, `:loose` (equal
 //! values may be different bytes), `:under=COLLATION` (its order is the machine's). A function has
 //! its facts in brackets, and is built in unless its name has a schema.

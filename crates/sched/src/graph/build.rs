@@ -16,7 +16,7 @@ pub const STEPS_PER_TRANSACTION: u64 = 64;
 
 /// The graph of a block, from the access sets of its transactions in block order.
 ///
-/// Edges are left out where a path of others leads the same way: at each point of a key space a
+/// Edges are left out where a path of others leads the same way. At each point of a key space a
 /// write waits for the last write and the reads since, a read for the last write.
 ///
 /// Cost: for blocks of points, O(log n) for each access; never more than the limit of steps allows.

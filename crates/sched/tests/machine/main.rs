@@ -1,5 +1,5 @@
 //! In each order that the graph allows, with each way of merging parts, outcomes and rows are those
-//! of the serial run: shown on a small database whose access sets follow the table in
+//! of the serial run. The tests use a small database whose access sets follow the table in
 //! `spec/scheduling.md`.
 
 mod database;

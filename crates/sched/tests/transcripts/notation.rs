@@ -1,8 +1,8 @@
 //! How transcripts write access sets.
 //!
 //! `reads=` and `writes=` are `-` or places with commas; `everything` alone is everything. A place
-//! is `[target/]bounds`: the target is a relation (`r` when there is none) or `relation!key` for
-//! the values of a key; bounds are joined by `&`, each `[key:]interval`, of key 0 when none is
+//! is `[target/]bounds`. The target is a relation (`r` when there is none) or `relation!key` for
+//! the values of a key. Bounds are joined by `&`, each `[key:]interval`, of key 0 when none is
 //! named. Intervals: `a` a point, `a..c` from a up to but not c, `a..`, `..c`, `a^` a prefix, `*`
 //! all.
 
