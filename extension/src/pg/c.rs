@@ -2,8 +2,8 @@
 //!
 //! A declaration by hand that a header does not bear out would be noticed by nobody before the call
 //! goes wrong. So each one made with [`c_functions!`] is compared with what pgrx read from the
-//! headers of the major that is built for: of a function that is not there, or takes something
-//! else, the compiler tells. Functions that pgrx leaves out of its bindings are in plain `extern`
+//! headers of the major that is built for. The compiler tells of a function that is not there, or
+//! takes something else. Functions that pgrx leaves out of its bindings are in plain `extern`
 //! blocks, and are compared by hand for every major.
 
 macro_rules! c_functions {

@@ -1,9 +1,9 @@
 //! The access of a statement, from its analysed and rewritten query (spec/scheduling.md,
 //! "What a statement contributes").
 //!
-//! A query is read in two passes. The first notes what conditions say about columns ([`columns`])
-//! and which relations are used how; only when all of it is known, views and functions included,
-//! the second bounds each use. Nothing is planned or run.
+//! Two passes read a query, and plan or run nothing. The first notes what conditions say about
+//! columns ([`columns`]) and how the query uses relations, views and functions included. The second
+//! knows all of it and bounds each use.
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -57,8 +57,7 @@ struct Place {
     around: Vec<usize>,
 }
 
-/// The template of analysed statements with `parameters` parameters, which are numbered from 0 in
-/// it.
+/// The template of analysed statements with `parameters` parameters, numbered from 0 in it.
 ///
 /// # Safety
 /// `queries` must be lists of analysed and rewritten queries that no planner has touched.
@@ -76,8 +75,8 @@ pub(super) unsafe fn template(queries: &[*mut pg_sys::List], parameters: usize) 
     reader.finish()
 }
 
-/// The template of one query, with parameters numbered as in it. Functions in SQL and PL/pgSQL that
-/// it calls are left out: their queries are asked about by themselves.
+/// The template of one query, with parameters numbered as in it. It leaves out functions in SQL and
+/// PL/pgSQL that the query calls: their queries are asked about by themselves.
 ///
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
@@ -91,9 +90,9 @@ pub(super) unsafe fn template_of_query(query: NonNull<pg_sys::Query>) -> Templat
     reader.finish()
 }
 
-/// The template of the rows that one query reads to have its result, as reads alone. Those are left
-/// out that its changes find: the changed rows tell of themselves. Functions in SQL and PL/pgSQL
-/// that it calls are left out as well.
+/// The template of the rows that one query reads to have its result, as reads alone. It leaves out
+/// rows that the query's changes find: the changed rows tell of themselves. It leaves out functions
+/// in SQL and PL/pgSQL that the query calls as well.
 ///
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
@@ -203,8 +202,8 @@ impl Reader {
                 self.entry(query, number, *entry, &place);
             }
             if let Some(tree) = NonNull::new(q.jointree.cast::<pg_sys::Node>()) {
-                // The condition of MERGE says nothing about the source: what does not match is
-                // inserted.
+                // The condition of MERGE says nothing about the source: MERGE inserts source rows
+                // without a match.
                 let target = [q.resultRelation as u32];
                 let merge = q.commandType == pg_sys::CmdType::CMD_MERGE;
                 self.join_tree(

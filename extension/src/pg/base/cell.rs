@@ -23,8 +23,9 @@ impl Cell {
     }
 }
 
-/// Whether a value of type `stored` has the bytes that one of type `wanted` has: numbers of objects
-/// also have types that show their names, and a domain has those of the type below it.
+/// Whether a value of type `stored` has the bytes that one of type `wanted` has. Types that show
+/// the names of objects have the bytes of the objects' numbers, and a domain has those of the type
+/// below it.
 pub(in crate::pg) fn reads_as(stored: pg_sys::Oid, wanted: pg_sys::Oid) -> bool {
     stored == wanted
         || wanted == pg_sys::OIDOID

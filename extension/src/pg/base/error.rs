@@ -1,6 +1,6 @@
 //! PostgreSQL errors as Rust values, and Rust failures as PostgreSQL errors.
 //!
-//! pgrx maps a SQLSTATE it does not know to XX000; outcomes and our own codes need the true one, so
+//! pgrx maps a SQLSTATE it does not know to XX000; outcomes and our own codes need the true one. So
 //! C calls that run a client's code go through [`catch_c`], and our C entry points through
 //! [`enter`].
 use std::any::Any;
@@ -162,9 +162,9 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
     }
 }
 
-/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. What unwinds out
-/// of `f` itself passes through. A callback that C code calls inside of `f` must not unwind: what
-/// may is in [`enter`] there.
+/// Runs C code that may end in `ereport(ERROR)`, keeping the error's own SQLSTATE. Panics of `f`
+/// itself pass through. A callback that C code calls inside of `f` must wrap everything that may
+/// unwind in [`enter`].
 ///
 /// # Safety
 /// `f` must do little but call C functions, and own nothing that needs dropping.

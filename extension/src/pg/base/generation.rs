@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL tells every session of changed definitions: of a relation by its number, of a row of
 //! another catalog by a hash of its key. A message counts as a new generation, but for temporary
-//! relations of other sessions and their row types: no name leads there. Messages are noted when
-//! they come, which may be anywhere, and looked into when somebody asks, in a transaction.
+//! relations of other sessions and their row types: no name leads there. A session notes messages
+//! when they come, which may be anywhere, and looks into them when somebody asks, in a transaction.
 //!
 //! A temporary relation may be gone before anybody asks. Its number then tells: PostgreSQL gives
 //! numbers in ascending order, and what got its own after the last look, and is gone now, has been
@@ -131,8 +131,8 @@ fn note(f: impl FnOnce(&mut Noted)) {
     });
 }
 
-/// Changes when a relation, type, function, operator, cast, schema, role or membership may have:
-/// what was resolved by name before may now be something else, or not allowed.
+/// Changes when a relation, type, function, operator, cast, schema, role or membership may have: a
+/// name resolved before may now lead to something else, or not be allowed.
 pub fn generation() -> u64 {
     if PENDING.get() || NEXT_NUMBER.get().is_none() {
         look();

@@ -9,9 +9,9 @@ pub enum OwnLock {
     Block = 1,
     /// That parts are open: shared by workers; a leader looks whether it is free.
     Parts = 2,
-    /// That definitions under the ledger, and bases and history of its tables, stay as they are:
-    /// shared by maintenance and by those that compare definitions, held alone by a block that
-    /// changes them and by a repair (invariant R11).
+    /// That definitions under the ledger, and bases and history of its tables, stay as they are.
+    /// Maintenance and those that compare definitions share it; a block that changes them and a
+    /// repair hold it alone (invariant R11).
     Definitions = 3,
 }
 

@@ -25,8 +25,8 @@ mod raw {
 }
 
 /// Nobody but a superuser makes anything in pg_catalog. pg_temp comes last: else it would come
-/// first, and temporary tables and types would hide what own SQL names; functions and operators are
-/// never looked for there.
+/// first, and temporary tables and types would hide what own SQL names. PostgreSQL never looks for
+/// functions and operators there.
 const OWN: &CStr = c"pg_catalog, pg_temp";
 
 /// Runs `f` under [`OWN`], and puts the path back that was there. On an error abort processing does

@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL 15 gives an extension no interrupt of its own: what reaches another backend is a
 //! cancel or a termination, whose errors blame the user and the administrator. The log hook sees an
-//! error last of all, after every handler of PL/pgSQL and just before it is logged and sent, and
-//! gets the very structure that is sent; there its words are exchanged. So handlers still see
+//! error last of all, after every handler of PL/pgSQL and just before it is logged and sent. It
+//! gets the very structure that is sent, and exchanges its words. So handlers still see
 //! query_canceled, which WHEN OTHERS does not swallow. An error that is not logged
 //! (log_min_messages above ERROR) keeps PostgreSQL's words.
 use std::cell::Cell;

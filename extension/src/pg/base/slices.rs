@@ -1,5 +1,5 @@
-//! A whole relation read under one snapshot, a few pages at a time, without a lock in between:
-//! whoever wants to change its definition or to rewrite it waits for one slice at most.
+//! A whole relation read under one snapshot, a few pages at a time, without a lock in between.
+//! Sessions that want to change its definition or to rewrite it wait for one slice at most.
 
 use pgrx::pg_sys;
 

@@ -1,10 +1,10 @@
 //! SQL from inside: plans kept across calls, run through the server programming interface.
 //!
 //! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever
-//! the caller, its role or a function has set: [`query`], [`execute`], [`query_once`] and
-//! [`crate::pg::base::cursor::Cursor`] see to it, and there is no other way. What is the client's
-//! is read under the client's path, as the client: the names that it gives by [`as_caller`], its
-//! statements by `run/client_plan.rs`.
+//! the caller, its role or a function has set. Its only ways are [`query`], [`execute`],
+//! [`query_once`] and [`crate::pg::base::cursor::Cursor`], which see to that. The client's own
+//! texts are read under the client's path, as the client: the names that it gives by [`as_caller`],
+//! its statements by `run/client_plan.rs`.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;

@@ -6,8 +6,9 @@ use pgrx::pg_sys;
 
 use crate::pg::base::function::Call;
 
-/// One value as its type's output function writes it. What that depends on (DateStyle, TimeZone,
-/// search_path …) is pinned by the SET clauses of the SQL functions that take such arguments.
+/// One value as its type's output function writes it. The settings that matter (DateStyle,
+/// TimeZone, search_path …) are pinned by the SET clauses of the SQL functions that take such
+/// arguments.
 pub struct TextValue {
     /// As `format_type` spells it, schema-qualified where not built in; empty for an untyped
     /// literal.

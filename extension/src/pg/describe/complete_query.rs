@@ -1,6 +1,6 @@
-//! Makes a query say all that it does, before it is described and planned: arguments that a call
-//! leaves to their defaults, which the planner would put in unseen, and the ledger's own functions
-//! in place of PostgreSQL's on sequences.
+//! Makes a query say all that it does, before it is described and planned. The query gets the
+//! arguments that a call leaves to their defaults, which the planner would put in unseen, and the
+//! ledger's own functions in place of PostgreSQL's on sequences.
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 

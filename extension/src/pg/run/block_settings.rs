@@ -60,7 +60,7 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"gin_fuzzy_search_limit", c"0"),
     (c"max_stack_depth", c"2MB"),
     // A plan made for values computes `$1 + 1` while it is made, and fails where a plan for any
-    // value would not come to it; which of the two a statement gets would follow from how often
+    // value would not come to it. Which of the two a statement gets would follow from how often
     // this session ran it.
     (c"plan_cache_mode", c"force_generic_plan"),
     (c"constraint_exclusion", c"partition"),
@@ -186,8 +186,8 @@ pub fn pinned_impatiently<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `f` under the search_path of a block, which a user's conditions and defaults are written
-/// for: to write a user's table, as its owner, outside of a block. What `f` runs names everything
-/// with its schema ([`crate::pg::base::spi::as_caller`]).
+/// for: to write a user's table, as its owner, outside of a block. SQL that `f` runs names
+/// everything with its schema ([`crate::pg::base::spi::as_caller`]).
 pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here; name and value are static.
     unsafe {

@@ -1,5 +1,5 @@
-//! How a table's indexes are told of many rows: some kinds of them want less than to be told of
-//! every row at once.
+//! How a table's indexes learn of many rows. Some kinds need to hear of fewer rows, some of all
+//! rows at the end.
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;
@@ -9,7 +9,7 @@ use crate::pg::base::major;
 use crate::pg::base::memory::Context;
 use crate::pg::base::relation::Relation;
 
-/// PostgreSQL's functions without pgrx's boundary, which would be crossed for every row.
+/// PostgreSQL's functions without pgrx's boundary, which every row would cross.
 mod raw {
     use super::pg_sys;
     c_functions! {
@@ -50,8 +50,8 @@ struct Single {
     length: i16,
 }
 
-/// A BRIN index on a column that is passed by value. It keeps which values a range of pages has: a
-/// value that was told of one row of a page need not be told of the next.
+/// A BRIN index on a column that is passed by value. It keeps which values a range of pages has: it
+/// need not hear of the same value again for the next row of a page.
 struct Summary {
     index: Single,
     /// Page and value of the row that the index was told of last.

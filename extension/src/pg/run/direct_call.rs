@@ -1,9 +1,9 @@
 //! `SELECT f($1, …)`: a statement that only calls a function, without starting the executor for it.
 //!
-//! Everything that the executor would do for it is done, in its order: the plan is validated,
-//! EXECUTE checked, a snapshot taken, the access hook called, a strict function not called with a
-//! NULL. A call that is not of this form, or not allowed, is left to the executor, which has the
-//! error. Nothing is kept from call to call.
+//! It does everything that the executor would do, in its order: validates the plan, checks
+//! EXECUTE, takes a snapshot, calls the access hook, and calls no strict function with a NULL. A
+//! call that is not of this form, or not allowed, is left to the executor, which has the error.
+//! Nothing is kept from call to call.
 use std::ptr::NonNull;
 
 use pgrx::pg_sys;

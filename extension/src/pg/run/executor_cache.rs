@@ -1,10 +1,10 @@
 //! Executor states kept from one execution of a statement to the next.
 //!
 //! The statements of functions are short: starting and ending the executor takes as long as running
-//! them. While a block runs, the state of a statement whose plan is kept and
-//! [known](crate::pg::run::resettable_plans) is not thrown away at its end but put back to what it
-//! was at its beginning. The next execution of the plan sets what belongs to an execution
-//! (snapshot, command, parameters, receiver), and has its rights on tables checked as ever.
+//! them. While a block runs, a statement with a kept and [known](crate::pg::run::resettable_plans)
+//! plan keeps its state. When the statement ends, the state goes back to what it was at the
+//! beginning. The next execution of the plan sets what belongs to an execution (snapshot, command,
+//! parameters, receiver), and has its rights on tables checked as ever.
 //!
 //! Invariant X10: an execution with a kept state does what one that starts anew does.
 //!
@@ -72,7 +72,7 @@ impl Held {
         Held(NonNull::from(Box::leak(Box::new(kept))))
     }
 
-    /// Valid until the owner is dropped. To be used while no reference to the state is.
+    /// Valid until the owner is dropped. For use while there is no reference to the state.
     fn pointer(&self) -> *mut Kept {
         self.0.as_ptr()
     }
@@ -174,8 +174,8 @@ pub fn install() {
     }
 }
 
-/// Runs `f`, in which states are kept. When it raises, the transaction or subtransaction it is in
-/// must be undone.
+/// Runs `f`, whose statements keep states. When it raises, the caller must undo the transaction or
+/// subtransaction around it.
 pub fn keeping<T>(f: impl FnOnce() -> T) -> T {
     if WATCHED.get() || !settings::keep_states() || STATES.with_borrow(|s| s.block.is_some()) {
         return f();
@@ -209,7 +209,7 @@ pub fn keeping<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Ends the states that do not run. To be called before what wants relations to be used by nobody.
+/// Ends the states that do not run. To be called before work on relations that nobody may use.
 pub fn forget() {
     let idle = STATES.with_borrow_mut(|states| {
         let mut idle = std::mem::take(&mut states.stale);
@@ -395,7 +395,7 @@ unsafe fn fits(query: &pg_sys::QueryDesc, flags: c_int) -> bool {
     }
 }
 
-/// Whether the statement's states can be kept; it is looked at once.
+/// Whether the statement's states can be kept; looks at it once.
 ///
 /// # Safety
 /// `statement` must be the live plan of a statement.

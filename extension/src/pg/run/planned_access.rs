@@ -1,5 +1,5 @@
-//! What queries inside functions may read and write: noted when they are planned, when values are
-//! not known yet, and compared with what is declared when they run.
+//! The accesses that queries inside functions may make: noted when they are planned, when values
+//! are not known yet, and compared with what is declared when they run.
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Every query on its way to the planner, described.
 //!
-//! The planner is where a query is whole: views, defaults, generated columns and policies are in,
-//! and every statement of a function, however its text or tree was stored, comes by before it runs
-//! for the first time. Earlier hooks miss the latter, later ones see plans in which constants are
-//! folded, that is functions have run already.
+//! The planner is where a query is whole: views, defaults, generated columns and policies are in.
+//! Every statement of a function, stored as text or as tree, comes by before it runs for the first
+//! time. Earlier hooks miss such statements. Later ones see plans with folded constants: functions
+//! have run already.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
@@ -28,12 +28,12 @@ use crate::pg::tree::nesting::check_calls;
 pub struct Watch {
     /// Asked first, for every query of every session.
     pub wanted: fn() -> bool,
-    /// For every query about to be planned.
+    /// For every query before the planner gets it.
     pub query: fn(&Level, Origin),
-    /// Whether nobody else changes what it reads, so that rows need not be locked.
+    /// Whether nobody else changes what it reads, so that it need not lock rows.
     pub alone: fn() -> bool,
-    /// Asked for a query that is not wanted: whether it draws from the ledger's sequences all the
-    /// same.
+    /// Asked for a query after `wanted` said no: whether it draws from the ledger's sequences all
+    /// the same.
     pub draws: fn() -> bool,
 }
 
@@ -43,7 +43,7 @@ thread_local! {
     static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
     static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
     static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
-    /// Submitted statements may be planned with the texts of SQL functions in place of their calls.
+    /// Plans of submitted statements may have the texts of SQL functions in place of their calls.
     static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
     /// The query that the planner works on is such a one.
     static INLINES: Cell<bool> = const { Cell::new(false) };
@@ -97,7 +97,7 @@ pub(in crate::pg) unsafe fn check_call(
 }
 
 /// Runs `f`, whose statements are planned with the texts of the SQL functions that they call,
-/// unwatched: no transaction of the ledger, nor a function that one may call, comes upon these
+/// unwatched. No transaction of the ledger, nor a function that one may call, comes upon these
 /// plans.
 pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
@@ -110,7 +110,7 @@ pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Where the query comes from that is planned now, from the text that it is a part of.
+/// The origin of the query that the planner gets now, from the text that it is a part of.
 fn origin(text: *const c_char) -> Origin {
     // SAFETY: reads a variable of the process. The pointers are compared, not followed.
     let sent = unsafe { (&raw const pg_sys::debug_query_string).read() };
@@ -170,8 +170,8 @@ unsafe extern "C-unwind" fn on_plan(
     }
 }
 
-/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay. Each
-/// lock is written into its row, PostgreSQL keeps those of all subtransactions there, and a row
+/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay.
+/// PostgreSQL writes each lock into its row, and keeps those of all subtransactions there. A row
 /// that a block changes often, or that foreign keys refer to, has as many as there are
 /// transactions.
 ///

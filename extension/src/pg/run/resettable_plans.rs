@@ -39,7 +39,7 @@ mod raw {
 }
 
 /// Whether a planned statement consists of what [`settle`] knows, and calls PostgreSQL's own
-/// functions alone: what a function of someone else keeps from call to call within a statement must
+/// functions alone. The state that other functions keep from call to call within a statement must
 /// not live longer than the statement.
 ///
 /// # Safety

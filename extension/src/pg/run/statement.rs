@@ -134,10 +134,10 @@ impl Prepared {
     }
 
     /// Appends the values of one execution for [`Prepared::template`], one for each parameter.
-    /// Plain spellings are read here, others by PostgreSQL's own input functions; a value of
-    /// another type, such as a domain, whose conditions are a user's, is not known, nor is one that
-    /// nothing depends on. Of the latter those are read all the same whose type is not declared:
-    /// what their type refuses runs as written, which is another statement.
+    /// Plain spellings are read here, others by PostgreSQL's own input functions. A value of
+    /// another type, such as a domain, whose conditions are a user's, is not known. Nor is one that
+    /// nothing depends on, if its type is declared. Without a declared type it is read: a value
+    /// that its type refuses runs as written, which is another statement.
     ///
     /// Cost: for a plain value some 10 ns, for others 100.
     pub fn access_values<'v>(
@@ -255,8 +255,8 @@ impl Prepared {
     }
 
     /// Which of the parameters from `first` on, counted from 0, mean something else than a literal
-    /// in their place: an interval, whose literal is read with the qualifier of its column, the
-    /// name of a sequence, and what a cast may refuse.
+    /// in their place. They are intervals, whose literals are read with the qualifier of their
+    /// column, names of sequences, and what a cast may refuse.
     pub fn unlike_literals(&self, first: usize) -> Result<Vec<usize>, PgError> {
         let mut cast = Vec::new();
         for plan in &self.plans {
