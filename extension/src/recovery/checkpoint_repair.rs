@@ -1,6 +1,6 @@
-//! Recovery of checkpoints from tables: when neither base and history nor blocks executed again
-//! give the certified state, but the tables do, it is the checkpoints that were changed, and the
-//! tables become their base.
+//! Recovery of checkpoints from tables. When neither base and history nor blocks executed again
+//! give the certified state, but the tables do, the checkpoints were changed. The tables then
+//! become their base.
 
 use chainify_codec::{hex, State};
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! The scrubber of what is past: blocks whose history the checkpoints need no more are read again
-//! from time to time, and at once when recovery left history behind that it could not show to be
-//! true. Blocks that are not as agreed are noted; the node has another organisation tell them
+//! The scrubber of what is past reads blocks again whose history the checkpoints need no more. It
+//! does so from time to time, and at once when recovery left history behind that it could not show
+//! to be true. Blocks that are not as agreed are noted; the node has another organisation tell them
 //! (recovery/take_over_block.rs).
 
 use std::collections::BTreeMap;

@@ -65,8 +65,8 @@ fn unseen(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Of each index of these relations that is to be built anew, and of those of `unseen` that cannot
-/// be compared, what was cured; None where rows that are there twice forbid it.
+/// Builds anew each index of these relations that has a defect, and those of `unseen` that cannot
+/// be compared. Gives what was cured of each; None where rows that are there twice forbid it.
 fn rebuilt(
     client: &SpiClient<'_>,
     of: &str,

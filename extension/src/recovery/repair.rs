@@ -25,9 +25,9 @@ crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
 
 /// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in
 /// spec/sql-api.md. No rows when nothing differed. Cost of rows: for each table a scan of base and
-/// history and one of the table (ledger/table_scans.rs); where they differ, a second scan of both
-/// and a third of the table that read keys alone but for the ranges that do. Of the others see
-/// there.
+/// history and one of the table (ledger/table_scans.rs). Where they differ, a second scan of both
+/// and a third of the table read keys alone, except in the ranges that differ. The files of the
+/// other steps state their cost.
 fn repair(call: &mut Call) -> Answer {
     let recovery = Recovery::of(call);
     let step: String = call.required(4, "step");

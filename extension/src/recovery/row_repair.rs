@@ -1,8 +1,8 @@
-//! The step *rows*: rows that differ from what checkpoint and history tell are put right, and what
-//! a table is beside them.
+//! The step *rows* puts rows right that differ from what checkpoint and history tell, and what a
+//! table is beside them.
 //!
-//! Rows are written with the rights of the table's owner, because constraints and index expressions
-//! may call functions that the owner wrote; foreign keys do not fire (`session_replication_role`,
+//! It writes rows with the rights of the table's owner, because constraints and index expressions
+//! may call functions that the owner wrote. Foreign keys do not fire (`session_replication_role`,
 //! set for the SQL function), so the order of rows and tables does not matter.
 use std::collections::{BTreeSet, HashSet};
 
@@ -28,8 +28,8 @@ use crate::recovery::certified::{
 use crate::recovery::cured::Cured;
 use crate::recovery::scrub;
 
-/// The differing rows of the table being repaired, out of reach of other sessions. Dropped before
-/// the next table.
+/// The differing rows of the table in repair, out of reach of other sessions. Dropped before the
+/// next table.
 const STAGE: &str = "pg_temp.chainify_repair";
 
 /// The step *rows*: every table from checkpoint and history.
@@ -78,8 +78,8 @@ pub fn put_right(
 }
 
 /// Brings a table to `rows` (as [`LedgerTable::expected_rows`] gives them), in which a scan found
-/// `told`. Only ranges of keys in which a scan of the table differs are compared row by row, and
-/// scanned again at the end: nobody else writes meanwhile.
+/// `told`. It compares row by row only ranges of keys in which a scan of the table differs, and
+/// scans these again at the end: nobody else writes meanwhile.
 pub fn put_right_from(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -114,7 +114,7 @@ pub fn put_rows_right(
 }
 
 /// Takes rows away that cannot be read, and so cannot be compared: those that should be there are
-/// missing then. A row that resists is left, and the comparison fails at it.
+/// missing then. A row that resists stays, and the comparison fails at it.
 fn take_damaged_away(client: &SpiClient<'_>, table: &LedgerTable) {
     let mut first = None;
     loop {
@@ -192,8 +192,8 @@ pub fn repair_running_state(table: &LedgerTable, expected: &State) -> Option<Cur
 }
 
 /// Puts the rows right that a query names, as [`LedgerTable::differences`] gives them. Triggers and
-/// foreign keys must be off. With `twice` a row may be there that is right, beside a false one of
-/// its key: an index that says no is not relied on, the table is read for it.
+/// foreign keys must be off. With `twice` a right row may be there beside a false one of its key.
+/// So this does not rely on an index that says no, and reads the table for it.
 pub fn repair_rows(
     client: &SpiClient<'_>,
     table: &LedgerTable,

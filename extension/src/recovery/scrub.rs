@@ -2,7 +2,7 @@
 //! with what the blocks left. It finds what nobody touches: changed, missing and added rows,
 //! triggers that are gone, a changed definition.
 //!
-//! What it finds is recorded as an open deviation; `chainify_node.position` tells the node, which
+//! It records its findings as an open deviation; `chainify_node.position` tells the node, which
 //! repairs.
 
 use std::time::Instant;
@@ -35,7 +35,7 @@ use crate::verify::{indexes, ledger};
 
 crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
 
-/// Findings recorded of one pass; more are counted.
+/// Findings recorded of one pass; of more only the number.
 const FINDINGS_RECORDED_MAX: usize = 1_000;
 
 /// One pass over a table.
@@ -84,7 +84,7 @@ fn scrub(call: &mut Call) -> Answer {
         if readable && !contents(client, &tables, table, number, &mut pass, &mut findings) {
             return (number, None);
         }
-        // Nothing is locked now that a block or a repair may need, so this may wait for them (R11).
+        // This holds no lock now that a block or a repair may need, so it may wait for them (R11).
         own_lock::share(OwnLock::Definitions);
         if !is_attached(client, table) {
             return (number, None);
@@ -210,8 +210,8 @@ fn read(table: &LedgerTable, relations: &[pg_sys::Oid], pass: &mut Pass) -> Opti
     Some(state)
 }
 
-/// Notes that the table was read, and what was found, unless a deviation is open: then recovery is
-/// on its way.
+/// Notes the pass over the table, and its findings unless a deviation is open: then recovery is on
+/// its way.
 fn record(
     client: &SpiClient<'_>,
     table: &LedgerTable,
@@ -253,8 +253,8 @@ fn record(
     }
 }
 
-/// Lets the table be the next that is read: where one row was changed behind the ledger, others may
-/// have been.
+/// Makes this the next table to be read: other rows may have changed behind the ledger where one
+/// did.
 pub fn soon(table: &LedgerTable) {
     let sql = "UPDATE chainify_ledger.scrubbed SET at = '-infinity' WHERE table_id = $1";
     spi::connected(|| spi::query(sql, &[cell(table.id)], |_| ()));
@@ -272,7 +272,7 @@ fn copy(json: &Option<JsonB>) -> Option<JsonB> {
     json.as_ref().map(|json| JsonB(json.0.clone()))
 }
 
-/// The last block at whose end all of these tables were seen to be well.
+/// The last block at whose end the scrubber saw all of these tables well.
 pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
     let sql = "SELECT s.clean_block FROM chainify_ledger.ledger_table l
         LEFT JOIN chainify_ledger.scrubbed s ON s.table_id = l.id
@@ -286,9 +286,9 @@ pub fn since(client: &SpiClient<'_>, tables: &[&str]) -> Option<i64> {
     tables.iter().map(clean).min().flatten()
 }
 
-/// What of these rows was found before: how often at least, each time after a repair and with no
-/// clean pass over the table since; and whether all of it is on record and waits for its time. A
-/// day later it is taken for new.
+/// Two facts about earlier findings of these rows. The first is how often each was found at least,
+/// every time after a repair and with no clean pass over the table since. The second is whether all
+/// of them are on record and wait for their time. A day later they count as new.
 const FOUND_BEFORE: &str = "
     SELECT coalesce(min(k.again), 0), coalesce(bool_and(k.waits), false)
     FROM (
@@ -302,8 +302,8 @@ const FOUND_BEFORE: &str = "
                 WHERE l.name = r.tbl AND l.detached_at IS NULL AND s.clean_at > d.started_at + d.took)
         GROUP BY u.place) k";
 
-/// Records what was found, unless a repair of it is on its way, or has not ended it and waits: it
-/// is made again after a pause.
+/// Records findings, unless a repair of them is on its way, or has not ended them and waits. That
+/// repair comes again after a pause.
 fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     spi::connected(|| {
         let (mut again, mut on_record) = (0, false);
@@ -355,9 +355,9 @@ fn open(number: i64, since: Option<i64>, rows: &[Row], total: i64) {
     });
 }
 
-/// Whether folding found history that does not fit its blocks, no repair has been made since, and
-/// blocks after the newest base still have such: an operator may have put it back. Cost: where
-/// folding found some, reads those blocks with their history.
+/// Whether folding found history that does not fit its blocks, no repair came since, and blocks
+/// after the newest base still have such: an operator may have put it back. Cost: where folding
+/// found some, reads those blocks with their history.
 pub fn history_is_false(client: &SpiClient<'_>) -> bool {
     let sql = "SELECT FROM chainify_ledger.deviation d JOIN chainify_ledger.deviation_row r ON r.deviation = d.id
         WHERE d.cured_by IS NULL AND r.tbl = 'chainify_history'";
@@ -395,8 +395,8 @@ impl HistoryAfterBases {
 }
 
 /// Records that folding did not get further. Where nothing but history that the newest base has
-/// left behind is false, the tables can be told all the same: recovery brings the base of a table
-/// forward past such history, which the scrubber of the past has told anew.
+/// left behind is false, the tables can be told all the same. Recovery brings the base of a table
+/// forward past such history, and the scrubber of the past sees that it is told anew.
 pub fn record_history(what: &str) {
     own_lock::share(OwnLock::Definitions);
     spi::connect(|client| {

@@ -1,8 +1,10 @@
-//! The last step of recovery by oneself: the ledger is taken back to before its first block, and
-//! the node executes all blocks of its block store again as it does in a database that is new.
+//! The last step of recovery without another organisation takes the ledger back to before its first
+//! block. Then the node executes all blocks of its block store again as it does in a database that
+//! is new.
 //!
 //! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is
-//! known to be there: the rows with which tables were attached, in definitions as they were then.
+//! known to be there. That is the rows with which tables were attached, in definitions as they were
+//! then.
 
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;

@@ -1,6 +1,7 @@
 //! The rows of ledger tables at the end of a block as another organisation asks for them, when its
-//! own checkpoints and history are lost: states, digests of ranges of keys, and rows. Reads only;
-//! the node asks within one repeatable read transaction, so that what it is told is of one moment.
+//! own checkpoints and history are lost. It asks for states, digests of ranges of keys, and rows.
+//! Reads only; the node asks within one repeatable read transaction, so that what it is told is of
+//! one moment.
 
 use std::collections::BTreeMap;
 
