@@ -34,8 +34,8 @@ pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {
     rows.next_row().and_then(|row| row.bigint(1))
 }
 
-/// Raises 55000 when what is seen is not this database's ledger at the end of a block: it includes
-/// a part of a block without the rest, or was restored and is not adopted.
+/// Raises 55000 when the ledger seen is not this database's at the end of a block. Such a ledger
+/// includes a part of a block without the rest, or was restored and is not adopted.
 pub fn refuse(client: &SpiClient<'_>, sees: Sees) {
     restored::refuse(client, sees);
     if let Some(number) = number(client, sees) {

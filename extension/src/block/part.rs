@@ -259,7 +259,7 @@ fn to_report(outcome: &Outcome) -> PartOutcome {
     }
 }
 
-/// What [`finish`] reported of one transaction.
+/// The outcome that [`finish`] reported of one transaction.
 pub fn from_report(outcome: &PartOutcome) -> Outcome {
     match outcome.sqlstate.as_str() {
         "" => Ok(outcome.rows),

@@ -28,7 +28,7 @@ crate::sql_function!(
     table_state_hash
 );
 
-/// What a `ChainedTx` asks for; no row for bytes that are none.
+/// The content of a `ChainedTx`; no row for bytes that are none.
 fn decode_transaction(call: &mut Call) -> Answer {
     let body: Vec<u8> = call.required(0, "body");
     call.rows(|row| {

@@ -5,7 +5,7 @@
 //! definitions and with a snapshot taken after it: no block changes them in between.
 //!
 //! Invariant R11: maintenance takes the lock of definitions before any other that a block or a
-//! repair may need, and does not wait for it with such a lock in hand; a block that changes
+//! repair may need, and does not wait for it with such a lock in hand. A block that changes
 //! definitions, and a repair, take it alone and first.
 use std::time::{Duration, Instant};
 

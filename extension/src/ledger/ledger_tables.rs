@@ -1,8 +1,8 @@
 //! Tables on the ledger as verification reads them, and the queries over their rows.
 //!
 //! Queries run with the rights of the extension's owner, so they call nothing a user could have
-//! defined: rows are compared as canonical bytes, sorted as bytea, and shown by output functions
-//! and casts of PostgreSQL itself.
+//! defined. They compare rows as canonical bytes, sort them as bytea, and show them by output
+//! functions and casts of PostgreSQL itself.
 
 use chainify_codec::{table_state, Hash, KeyRanges, LaneHasher, Lanes, State};
 use pgrx::pg_sys;
@@ -242,9 +242,9 @@ impl LedgerTable {
         )
     }
 
-    /// Columns `k`, `op`, `v`, `b`, the block of a change, `until`, that of the next change of its
-    /// key, and `first`: whether none of that key comes before, of the changes after the base, up
-    /// to block `number`.
+    /// Columns `k`, `op`, `v`, `b`, `until` and `first` of the changes after the base, up to block
+    /// `number`. `b` is the block of a change, `until` that of the next change of its key, and
+    /// `first` whether no change of that key comes before.
     pub fn changes_with_next(&self, number: i64) -> String {
         format!(
             "SELECT k, op, v, b, lead(b) OVER w AS until, row_number() OVER w = 1 AS first FROM ({}) changes
@@ -277,7 +277,7 @@ impl LedgerTable {
     }
 
     /// Columns `k`, `op` and `v` of the rows at the end of a block before the base, as far as the
-    /// base and the history up to it tell them: where a row's first change after the block is an
+    /// base and the history up to it tell them. Where a row's first change after the block is an
     /// update and none was before, `op` is *U* and `v` not what it was.
     pub fn rows_before_base(&self, number: i64) -> String {
         let id = self.id;
@@ -404,8 +404,8 @@ impl LedgerTable {
     }
 
     /// Rows that differ between what is expected at the end of block `number` and what the table
-    /// holds: the key as jsonb, the expected and the found row as jsonb, then the canonical key,
-    /// the partition and place of the found row and the expected row, for repair.
+    /// holds: the key, the expected and the found row as jsonb. The canonical key, the partition
+    /// and place of the found row and the expected row follow, for repair.
     pub fn differences(&self, number: i64) -> String {
         self.differences_between(&self.expected_rows(number), self.live_name(), "true")
     }

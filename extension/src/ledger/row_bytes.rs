@@ -81,8 +81,8 @@ fn encoded(
     call.value::<Vec<u8>>(bytes)
 }
 
-/// `row_as(of, row)`: the row as one of the table whose row type `of` has, with no condition of a
-/// domain evaluated: what is put back was there before, and may be older than the condition.
+/// `row_as(of, row)`: the row as one of the table whose row type `of` has. It evaluates no
+/// condition of a domain: what is put back was there before, and may be older than the condition.
 fn row_as(call: &mut Call) -> Answer {
     let Some(record) = call.record_arg(1) else {
         return call.value::<i32>(None);

@@ -11,7 +11,7 @@ use crate::ledger::procedures;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 
-/// What `table_state` holds of the attached tables.
+/// The states of the attached tables, from `table_state`.
 pub fn states() -> Vec<TableState> {
     let mut attached = HashMap::new();
     OwnTable::read("ledger_table").rows(|row| {

@@ -2,7 +2,7 @@
 //! keys in which they differ.
 //!
 //! Base and table are read from their pages, each row encoded and hashed once. The rows told are
-//! hashed into lanes, because they have to be shown to be as certified; the table is compared with
+//! hashed into lanes, because they have to be shown to be as certified. The table is compared with
 //! them by digests under a key drawn for the purpose, which cost a tenth of that.
 
 use std::collections::{HashMap, HashSet};
@@ -168,8 +168,8 @@ impl Compared {
     /// table is. `seen` is told of how many rows were read.
     ///
     /// Cost: one read of table, base and history. Hashing a row into lanes is most of it, so rows
-    /// that nothing changed since the base are hashed into them where they are live, and shown to
-    /// be the same in the base by digests under a key drawn for the purpose; only where they are
+    /// that nothing changed since the base are hashed into them where they are live. Digests under
+    /// a key drawn for the purpose show that they are the same in the base. Only where they are
     /// not, the base is read again.
     pub fn of(
         client: &SpiClient<'_>,

@@ -1,6 +1,6 @@
-//! The access of a block's transactions (spec/scheduling.md): of each the template
-//! of its statements, known from the first time they were met, and its values; then, with the keys
-//! chosen that tell most apart, the access sets.
+//! The access of a block's transactions (spec/scheduling.md). Each transaction has the template of
+//! its statements, known from the first time they were met, and its values. With the keys chosen
+//! that tell most apart, these give the access sets.
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -40,9 +40,8 @@ use crate::transaction::run;
 /// under the settings of a block. Raises for failures of the machine only (X4): what cannot be
 /// analysed is everything, and fails when it runs.
 ///
-/// Locks no row, and runs no function but those that declared access names. Cost: for a statement
-/// whose plan is kept that of reading its values, for the others that of analysing them, which
-/// running them then saves.
+/// Locks no row, and runs no function but those that declared access names. Cost: reading the
+/// values of statements with a kept plan, and analysing the others, which running them then saves.
 pub fn of_block(transactions: &[Transaction]) -> Sets {
     let everything = || Sets {
         sets: vec![AccessSet::everything(); transactions.len()],
@@ -63,8 +62,8 @@ pub struct Sets {
     pub declared: ByTransaction,
 }
 
-/// The same with what each transaction is expected to take, in nanoseconds, as far as that is
-/// known; None when the first transactions are not `promising`. See [`of_block`].
+/// The same with the expected time of each transaction in nanoseconds, where there is one; None
+/// when the first transactions are not `promising`. See [`of_block`].
 pub fn of_promising_block(
     transactions: &[Transaction],
     promising: impl Fn(&[AccessSet], &[u64]) -> bool,
@@ -81,8 +80,8 @@ pub fn of_promising_block(
     })
 }
 
-/// Keys are numbered by the indexes there are: what was analysed before and after a change of them
-/// does not go together, and is analysed once more. None when they changed again.
+/// The indexes there are give keys their numbers. Results from before and after a change of indexes
+/// do not go together, so this analyses once more. None when they changed again.
 fn consistent<T>(analyse: impl Fn() -> Option<T>) -> Option<T> {
     for _ in 0..2 {
         let before = generation();
@@ -94,7 +93,7 @@ fn consistent<T>(analyse: impl Fn() -> Option<T>) -> Option<T> {
     None
 }
 
-/// Which keys places are told apart in.
+/// The keys that tell places apart.
 enum Choice {
     /// Those chosen for this block.
     Own,
@@ -208,7 +207,7 @@ impl<'b> Found<'b> {
         }
     }
 
-    /// The time that each transaction is expected to take.
+    /// The expected time of each transaction.
     fn costs(&self) -> Vec<Option<u64>> {
         let cost = |member: &Member| match member {
             Member::Execution(number, ..) => self.prepared[*number].cost.expected(),

@@ -1,9 +1,9 @@
 //! Declared access: where the accesses of a function to a table lie, when its text does not tell
 //! (spec/scheduling.md).
 //!
-//! A declaration is this database's own matter. The leader looks the rows up before the block runs,
-//! and what a declared function accesses is compared with them while it runs beside others; a wrong
-//! one costs time and nothing else (P2).
+//! A declaration is this database's own matter. The leader looks the rows up before the block runs.
+//! While a declared function runs beside others, its accesses are compared with these rows. A wrong
+//! declaration costs time and nothing else (P2).
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};
@@ -206,7 +206,7 @@ impl Declarations {
     }
 }
 
-/// What looks up the rows of tables that executions of a statement may access.
+/// A look-up of the rows of tables that executions of a statement may access.
 pub struct Lookup {
     tables: Vec<(Oid, KeyColumns)>,
     query: Prepared,

@@ -1,9 +1,9 @@
 //! The keys chosen for the statements of one block serve the next ones too (spec/scheduling.md,
 //! Focus).
 //!
-//! What makes a key fit follows from the statements alone (S7), and of fewer statements it fits
-//! too; which of several is the best follows from the values, and choosing takes as long as filling
-//! in the access sets of the block.
+//! Whether a key fits follows from the statements alone (S7), and for fewer of them it fits too.
+//! Which of several keys is the best follows from the values. Choosing takes as long as filling in
+//! the access sets of the block.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -37,8 +37,8 @@ thread_local! {
     static LAST: RefCell<Option<Chosen>> = const { RefCell::new(None) };
 }
 
-/// What was chosen last, if it was for these `statements`, whichever else, and from as large a
-/// `sample`; otherwise what `choose` gives.
+/// The last choice, if it covered these `statements` and came from as large a `sample`; otherwise
+/// the one of `choose`.
 pub fn chosen_for(
     statements: &[Rc<Prepared>],
     sample: usize,

@@ -86,7 +86,7 @@ pub fn settle() {
         .or_raise();
 }
 
-/// This session. The team is borrowed for single calls, never while one waits without a message to
+/// This session. Single calls borrow the team. A wait borrows it only when there is a message to
 /// send.
 struct Leader {
     start: Instant,

@@ -2,8 +2,8 @@
 //! (spec/agreement.md).
 //!
 //! Invariant C2: a transaction that changed a row of a table with a policy succeeds only when the
-//! policy is satisfied for the row before and for the row after, by the submitting organisation and
-//! those whose signed agreement the transaction carries.
+//! policy is satisfied for the row before and for the row after. The submitting organisation counts
+//! for it, and so do those whose signed agreement the transaction carries.
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

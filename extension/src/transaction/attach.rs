@@ -107,7 +107,7 @@ pub fn detach_procedure(name: String, at: At) -> Outcome {
     Ok(1)
 }
 
-/// What the tables attached just now, and their partitions, check and compute unseen.
+/// Judges what the tables attached just now, and their partitions, check and compute unseen.
 fn checked(at: At) -> Result<(), PgError> {
     let mut relations: Vec<(String, Oid)> = Vec::new();
     let sql = "SELECT t.name, r.oid FROM chainify_ledger.ledger_table t,

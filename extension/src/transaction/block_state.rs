@@ -1,8 +1,8 @@
 //! The global state of the block that this process executes, in one place.
 //!
-//! PostgreSQL calls triggers, hooks, callbacks and SQL functions without a context. So what these
-//! record of the block, or have to know of it, cannot be an argument; everything else of a block is
-//! one. A worker has the state of its part.
+//! PostgreSQL calls triggers, hooks, callbacks and SQL functions without a context. So the values
+//! that these record of the block, or have to know of it, cannot be arguments; all others are. A
+//! worker has the state of its part.
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

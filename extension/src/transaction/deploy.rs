@@ -3,10 +3,10 @@
 //!
 //! A statement runs as the client's role, with that role's rights, under the settings of a block.
 //! An object that it creates, alters or grants on is under the ledger from then on: its definition
-//! enters the state root (spec/formats.md, "Definitions"). The changes that have to follow in the
-//! ledger's own tables (history, checkpoint, triggers, columns) are done by
-//! `chainify_ledger.follow` (extension/sql/36_deploy.sql) with the rights of the extension's owner,
-//! which calls nothing that a client wrote.
+//! enters the state root (spec/formats.md, "Definitions"). `chainify_ledger.follow`
+//! (extension/sql/36_deploy.sql) makes the changes that have to follow in the ledger's own tables
+//! (history, checkpoint, triggers, columns). It has the rights of the extension's owner and calls
+//! nothing that a client wrote.
 
 use chainify_codec::{deploy_effects, Hash};
 use chainify_rules::deploy::{dropped_as_well, not_on_ledger, refusal_of_all, Statement};

@@ -2,7 +2,7 @@
 //! alone share one.
 //!
 //! Invariant X5: a text runs with its literals as parameters only if that is what it does without.
-//! A literal that may not become a parameter stays in the text and belongs to the plan; a text that
+//! A literal that may not become a parameter stays in the text and belongs to the plan. A text that
 //! cannot be analysed with parameters, and a literal that its type refuses, run once more as
 //! written.
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,7 @@ use crate::pg::tree::constants::{slots, Slot};
 
 /// Plans and shapes kept in a session.
 const KEPT_MAX: usize = 2_048;
-/// Bytes of memory that plans take, up to which they are kept.
+/// Bytes of memory that kept plans take at most.
 const BYTES_MAX: usize = 64 << 20;
 /// Plans kept between two measurements: a plan grows when it first runs.
 const MEASURE_EVERY: usize = 128;
@@ -460,7 +460,7 @@ impl Cache {
             }
         }
         self.by_role.retain(|_, of_role| templates(of_role) > 0);
-        // What is forgotten must not be kept here; what is not comes back when it is used.
+        // Forgotten plans must not stay here; the others come back with their next use.
         self.plain = PlainTexts::default();
         self.count = self
             .by_role

@@ -2,10 +2,10 @@
 //! table like any other.
 //!
 //! In a block, nextval() and its like work on that row alone. It is read when a transaction draws
-//! first and written when the transaction ends, so a transaction that fails, and a subtransaction,
-//! give back what they took; a block that is run again takes the same numbers; and what a session
-//! had drawn ahead (CACHE), or a sequence keeps through ROLLBACK, plays no part. The sequence of
-//! the database follows at the block's end, for whoever looks at it.
+//! first and written when the transaction ends. So a transaction that fails, and a subtransaction,
+//! give back what they took, and a block that is run again takes the same numbers. Numbers that a
+//! session had drawn ahead (CACHE), or that a sequence keeps through ROLLBACK, play no part. The
+//! sequence of the database follows at the block's end, for whoever looks at it.
 //!
 //! A session whose changes go through the ledger draws from the sequence of its own database, and
 //! organisations take turns, so that no two draw the same number. The ledger's row follows when
@@ -434,8 +434,8 @@ fn row_of(name: &str, s: &Sequence) -> [crate::pg::base::cell::Cell; 7] {
 }
 
 /// After a DEPLOY: takes off the ledger the sequences that nothing there uses any more, or not by
-/// that name, and puts on it those that are used now, as changes of transaction `tx` in block
-/// `number`. Cost: a look at the dependencies of the ledger tables' defaults.
+/// that name, and puts on it those that are used now. These are changes of transaction `tx` in
+/// block `number`. Cost: a look at the dependencies of the ledger tables' defaults.
 pub fn follow_tables(number: i64, tx: u32) {
     in_use(|d| d.left.clear());
     let mut old: Vec<(String, Option<Oid>)> = Vec::new();
