@@ -225,10 +225,10 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 }
 
 // CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after
-// it. It is asked again about all that is in the mempool after each block, and looks at it again
-// once when that block changed the registry, or a bundle was found wrong: no block takes what is
-// signed with a key that counts no more. Clients' signatures may be verified only later, many
-// together (openCache).
+// it. After each block CometBFT asks it again about all that is in the mempool. It then looks
+// again, once, if that block changed the registry or a bundle was found wrong. No block takes a
+// transaction signed with a key that counts no more. The cache may verify clients' signatures only
+// later, many together (openCache).
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()
 	state, changed := a.state, a.changed

@@ -102,7 +102,7 @@ func (a *App) tell(p *preview) error {
 	return nil
 }
 
-// LastOrdered returns the number of the last ledger block that is committed here (Source).
+// LastOrdered returns the number of the last ledger block that this node has committed (Source).
 func (a *App) LastOrdered() uint64 {
 	if state, err := a.current(); err == nil {
 		return state.LastOrdered()
@@ -110,7 +110,7 @@ func (a *App) LastOrdered() uint64 {
 	return 0
 }
 
-// LastCertified returns the number of the last certified ledger block that is committed here
+// LastCertified returns the number of the last certified ledger block that this node has committed
 // (Source).
 func (a *App) LastCertified() uint64 {
 	state, err := a.current()
@@ -121,9 +121,9 @@ func (a *App) LastCertified() uint64 {
 	return number
 }
 
-// Voting says what is voted on now: precommits from height from on may be about it, next is the
-// height that is decided next, and pending, where its number is not 0, what precommits of all these
-// heights may be about.
+// Voting says what organisations vote on now. Precommits from height from on may be about it.
+// Height next is the one that CometBFT decides next. Precommits of all these heights may be about
+// pending, where its number is not 0.
 func (a *App) Voting() (from, next int64, pending wire.Key) {
 	state, err := a.current()
 	switch {
@@ -163,7 +163,7 @@ func (a *App) Suspended(client *wire.Client) time.Time {
 	return state.Suspended(client)
 }
 
-// RegistryHistory returns who took part in all ledger blocks so far. It must not be changed.
+// RegistryHistory returns who took part in all ledger blocks so far. Callers must not change it.
 func (a *App) RegistryHistory() (*wire.RegistryHistory, error) {
 	state, err := a.current()
 	if err != nil {

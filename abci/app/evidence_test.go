@@ -16,9 +16,9 @@ func voteOf(i int, key wire.Key, hash byte) wire.EffectVote {
 	return wire.NewEffectsVote(key, fmt.Sprintf("o%d", i), wire.Hash{hash})
 }
 
-// E3: the first vote counts, a different one is evidence, whether it is heard live, at another
-// height, or stands on the chain; with both signatures, also after a restart, and once for each
-// execution.
+// E3: the first vote counts, and a different one is evidence. It may be heard live, at another
+// height, or stand on the chain. The evidence has both signatures, also after a restart, and there
+// is one for each execution.
 func TestConflictingVotesAreEvidence(t *testing.T) {
 	c := newChain(t, 4, 3)
 	block := c.order(1)

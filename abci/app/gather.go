@@ -106,13 +106,15 @@ func (c *comeback) take() (after time.Duration, began bool) {
 	return c.after, began
 }
 
-// gather holds a proposal that certifies a ledger block back until as many transactions have come
-// as that block had, at most for opt.Gather, and returns what the mempool holds then. It waits
-// shorter after each time that not all came. The clients of that block were answered on live votes a
-// moment ago, and are about to submit their next transactions. Without it, these would miss this
-// order block, which would carry nothing but the certificate, and wait for it and for their own;
-// and once clients are in two groups that take turns, nothing would bring them together again.
-// Clients that do not come back at once are soon not waited for.
+// gather holds back a proposal that certifies a ledger block until as many transactions have come
+// as that block had, at most for opt.Gather. It returns what the mempool holds then. It waits
+// shorter after each time that not all came.
+//
+// Clients of that block got their answers on live votes a moment ago, and are about to submit their
+// next transactions. Without the wait, these would miss this order block, which would carry nothing
+// but the certificate. They would then wait for it and for their own. Once clients are in two
+// groups that take turns, nothing would bring them together again. For clients that do not come
+// back at once it soon waits no more.
 func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
 	most := a.opt.Gather
 	if a.opt.Mempool == nil || most <= 0 {

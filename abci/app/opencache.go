@@ -13,10 +13,10 @@ import (
 // decodes and verifies each once, be it first met in CheckTx or in a proposal. It is keyed by all
 // that opening is a function of.
 //
-// Clients' signatures are verified for many bundles together, since that is several times cheaper:
-// those of bundles admitted to the mempool wait until there are verifyTogether transactions, or a
-// proposal asks for one of them. Until then their gateway answers for them: it has verified them,
-// and what it signed in vain goes at the next recheck.
+// It verifies clients' signatures of many bundles together, which is several times cheaper. Those
+// of bundles admitted to the mempool wait for verifyTogether transactions, or for a proposal that
+// asks for one of them. Until then their gateway answers for them: it has verified them, and what
+// it signed in vain goes at the next recheck.
 type openCache struct {
 	mu      sync.Mutex
 	byKey   *lru.Cache[openKey, *openedTx]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A block that the machines are too slow for must not be taken for one whose transactions do not
-// end: a proposer takes as many as its own database executes in half of a block's time.
+// A block that the machines are too slow for must not pass for one whose transactions do not end.
+// So a proposer takes as many as its own database executes in half of a block's time.
 const (
 	paceLeast   = 1_000 // transactions that a proposal may hold in any case
 	paceCounts  = 100   // a block of fewer tells little of what one transaction takes

@@ -15,10 +15,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// PrepareProposal puts what this node can add about the pending ledger block first, then the
-// mempool's first governance change, its changes of clients, then, if nothing stays pending (A3)
-// and no change comes into force (A5), the mempool's bundles. Bundles in which nothing is live any
-// more are proposed too: only a block takes them out of the mempool, and while that holds one,
+// PrepareProposal puts what this node can add about the pending ledger block first. Then come the
+// mempool's first governance change and its changes of clients. The mempool's bundles follow, if
+// nothing stays pending (A3) and no change comes into force (A5). It also proposes bundles in which
+// nothing is live any more: only a block takes them out of the mempool, and while that holds one,
 // CometBFT makes blocks.
 func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPrepareProposal) (*abci.ResponsePrepareProposal, error) {
 	state, err := a.current()
@@ -154,10 +154,11 @@ func (a *App) among(first [][]byte, space int64) [][]byte {
 	return taken
 }
 
-// pick takes of what waits what fits the space and so many transactions, fairly: of one
-// organisation in its order, of several always that of which least was taken so far, be it bytes or
-// transactions. An organisation of which one does not fit gets nothing more: taking its next ones
-// now would starve that one. Bundles keep to shares, where there are any.
+// pick takes of what waits as much as fits the space and transactionsMax, fairly. Those of one
+// organisation it takes in their order. Of several organisations it always takes from that of which
+// it has taken least so far, be it bytes or transactions. An organisation of which one does not fit
+// gets nothing more: taking its next ones now would starve that one. Bundles keep to shares, where
+// there are any.
 func pick(list []waiting, space int64, transactionsMax int, shares *order.Shares) (taken [][]byte, used int64) {
 	var lines [][]waiting
 	of := map[string]int{}
@@ -289,7 +290,7 @@ func (a *App) ExtendVote(ctx context.Context, req *abci.RequestExtendVote) (*abc
 }
 
 // heldBack is how long to hold back a precommit while the ledger block has been pending for age
-// order blocks: an organisation that is away for hours should not cost the others a block five
+// order blocks. An organisation that is away for hours should not cost the others a block five
 // times a second, which nobody needs and all keep.
 func heldBack(step time.Duration, age uint64) time.Duration {
 	if age <= holdBackAge {
@@ -328,9 +329,10 @@ func (a *App) pendingBlock(p *preview) (*wire.OrderedBlock, error) {
 	return p.next.Pending().Block(body), nil
 }
 
-// VerifyVoteExtension accepts whatever is well formed and comes under a known address, also a hash
-// that differs from ours: refusing it would refuse the precommit, and ordering must not depend on
-// effects (A1). It counts nothing: whose vote it is, CometBFT has not checked yet (Precommitted).
+// VerifyVoteExtension accepts every extension that is well formed and comes under a known address,
+// also a hash that differs from ours. Refusing it would refuse the precommit, and ordering must not
+// depend on effects (A1). It counts nothing: CometBFT has not checked yet whose vote it is
+// (Precommitted).
 func (a *App) VerifyVoteExtension(_ context.Context, req *abci.RequestVerifyVoteExtension) (*abci.ResponseVerifyVoteExtension, error) {
 	answer := &abci.ResponseVerifyVoteExtension{Status: abci.ResponseVerifyVoteExtension_ACCEPT}
 	if len(req.VoteExtension) == 0 {

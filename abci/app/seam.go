@@ -10,9 +10,9 @@ import (
 // Vote waits, and no answer but Vote's and Hash's leaves the application; neither enters the
 // ordered state (invariant A1).
 type Effects interface {
-	// Proposed starts speculative execution of a block that is proposed, not yet decided.
-	// certificate, when not nil, is that of the block before, carried by the same proposal: its
-	// votes are proof even if the proposal is not decided. block may be nil when the proposal only
+	// Proposed starts speculative execution of a block that is proposed, not yet decided. If
+	// certificate is not nil, it is that of the block before, and the same proposal carries it. Its
+	// votes are proof even if the proposal is not decided. A nil block means that the proposal only
 	// carries a certificate.
 	Proposed(block *wire.OrderedBlock, certificate *wire.Certificate)
 	// Vote returns this organisation's effect vote (an encoded EffectVote, or nil) for the

@@ -14,20 +14,20 @@ import (
 )
 
 // Store keeps the order-level state in a key-value database of its own. A Commit is one batch,
-// written without waiting for the disk: the database keeps the order of batches, and CometBFT's
-// block store, which does wait, holds every block a crash may take from here; at start CometBFT
-// gives those again.
+// written without waiting for the disk. The database keeps the order of batches. CometBFT's block
+// store does wait, and holds every block that a crash may take from here. At start CometBFT gives
+// those again.
 //
-//	r ‖ u64 changes            registry after so many changes, the last one in force
-//	s                          state after the last committed order block
-//	b ‖ u64 number             ledger block
-//	c ‖ u64 number             its certificate
-//	k                          keys of clients
-//	e ‖ u64 index              evidence of two votes for one execution (E3)
-//	x ‖ u64 expiry ‖ u64 height  ids accepted at height that expire at expiry
-//	p ‖ u64 height             manifest of a snapshot, and its chunks:
-//	q ‖ u64 height ‖ u32 index
-//	j                          the snapshot that this node joined by
+//   - r ‖ u64 changes: registry after so many changes, the last one in force
+//   - s: state after the last committed order block
+//   - b ‖ u64 number: ledger block
+//   - c ‖ u64 number: its certificate
+//   - k: keys of clients
+//   - e ‖ u64 index: evidence of two votes for one execution (E3)
+//   - x ‖ u64 expiry ‖ u64 height: ids accepted at height that expire at expiry
+//   - p ‖ u64 height: manifest of a snapshot
+//   - q ‖ u64 height ‖ u32 index: chunk of that snapshot
+//   - j: the snapshot that this node joined by
 type Store struct{ db dbm.DB }
 
 // NewStore keeps the state in db, which the caller closes.

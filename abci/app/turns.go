@@ -6,10 +6,10 @@ import (
 )
 
 // An organisation whose transactions are slow, but end in the time of a block, would have all
-// others wait for them in every block. So what its transactions took longer than quick ones it
-// leaves to the others, so many times, before a proposal of this node has more of it; while nobody
-// else has anything, it leaves nothing. This is local and enters no hash: what one proposer holds
-// back another may propose.
+// others wait for them in every block. So it waits turnsLeft times as long as these took longer
+// than quick ones, before a proposal of this node has more of it. While nobody else has anything,
+// it does not wait. This is local and enters no hash: another proposer may propose what one holds
+// back.
 const (
 	turnsLeft = 2
 	turnsMax  = 30 * time.Second // that an organisation waits at most

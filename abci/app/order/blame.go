@@ -6,12 +6,12 @@ import "github.com/chainify-db/chainify/abci/wire"
 // ascending; nil when no single part is to blame (spec/effect-consensus.md, "Which transactions
 // differ").
 //
-// A part is to blame when the votes that name parts differ about it and, of all its hashes, none
-// can have the votes of c organisations, whatever those say that have not voted or have not named
-// their parts. When every organisation has said all it can say and there is no such part, because
-// each organisation differs at another one, those about which they differ are to blame. It asks
-// only what differs, never who is right: one lie among n can blame a transaction only where the
-// others do not agree among c either.
+// A part is to blame when the votes that name parts differ about it, and none of its hashes can
+// have the votes of c organisations. An organisation that has not voted, or has not named its
+// parts, may still side with any hash. When every organisation has said all it can and there is no
+// such part, the parts about which they differ are to blame: each organisation differs at another
+// one. The rule asks only what differs, never who is right. One lie among n can blame a transaction
+// only where the others do not agree among c either.
 func (p *Pending) blamed(n, c int) []uint32 {
 	var named []wire.EffectVote
 	unsaid := n - len(p.Votes)

@@ -10,10 +10,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// A block, whichever transactions c organisations are stuck at and whatever the others say, has a
-// bounded number of rounds that end so, 2·2 + 1 for each organisation whose transactions are slow
-// and one for the block, and nothing of it runs in the end. A4: what no stuck vote names, and is of
-// no client that one names, is quarantined in none of them, but with the whole block.
+// The number of rounds of a block that end with stuck votes is bounded, whichever transactions c
+// organisations are stuck at and whatever the others say. It is 2·2 + 1 for each organisation whose
+// transactions are slow, and one for the block. In the end nothing of the block runs. A4: until
+// these rounds quarantine the whole block, they quarantine only transactions that stuck votes name,
+// and others of the same clients.
 func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {
 	random := newRandom(t)
 	for range 200 {

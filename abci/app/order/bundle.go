@@ -44,9 +44,9 @@ func CodeOf(err error) uint32 {
 	return CodeMalformed
 }
 
-// Tx is one opened transaction of CometBFT: a certificate, whose votes are not checked yet, or a
-// bundle or governance change, whose form, organisations and signatures are: only Open and, but for
-// signatures of clients, Candidate make it.
+// Tx is one opened transaction of CometBFT. It is a certificate, whose votes are not checked yet,
+// or a bundle or governance change, whose form, organisations and signatures are checked. Only Open
+// and Candidate make it. Candidate leaves the signatures of clients to be checked.
 type Tx struct {
 	certificate *wire.EffectCertificate
 	bundle      *Bundle
@@ -105,7 +105,7 @@ type Candidate struct {
 // Signs reports whether clients' signatures are to be verified.
 func (c Candidate) Signs() bool { return c.bundle != nil }
 
-// Open decodes one transaction of CometBFT and checks all that does not depend on the state: with
+// Open decodes one transaction of CometBFT and checks all that does not depend on the state. With
 // the same registry the answer never changes, so that callers may cache it by the bytes' hash. An
 // error is a *Refusal.
 func (r *Registry) Open(raw []byte) (Tx, error) {
@@ -222,7 +222,7 @@ func compact(txs []wire.BundledTx) Tx {
 }
 
 // OpenDecided reads the transactions of a decided order block again, without regard to who may have
-// sent them: that was checked under the registry of its height, which may be another one by now.
+// sent them. That was checked under the registry of its height, which may be another one by now.
 func OpenDecided(raw [][]byte) ([]Tx, error) {
 	out := make([]Tx, len(raw))
 	for i := range raw {

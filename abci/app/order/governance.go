@@ -9,13 +9,13 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Governance is how the changes of the registry stand. A change that waits may be withdrawn by
-// another one, until it is announced. Both use up their sequence, so that approvals given once can
-// never be used again.
+// Governance is how the changes of the registry stand. Another change may withdraw one that waits,
+// until enforce announces it. Both use up their sequence, so that approvals given once never count
+// again.
 //
 // Invariant A5: a ledger block is ordered, voted on and certified under one registry. A change
-// comes into force only while no ledger block is pending; from when its time has come until then no
-// bundle is ordered.
+// comes into force only while no ledger block is pending. From when its time has come until then
+// the order takes no bundle.
 type Governance struct {
 	// Changes accepted so far; the sequence of the next one is one more.
 	Changes uint64 `json:"changes"`
@@ -23,7 +23,7 @@ type Governance struct {
 	Hash wire.Hash `json:"hash"`
 	// Waiting is the accepted change that is not in force yet; nil: none.
 	Waiting []byte `json:"waiting,omitempty"`
-	// Announced is the height at which CometBFT was told of the validators to be; 0: not yet. They
+	// Announced is the height at which CometBFT learnt of the validators to be; 0: not yet. They
 	// vote from the second height after.
 	Announced int64 `json:"announced,omitempty"`
 }
@@ -44,9 +44,10 @@ type change struct {
 	next      *Registry // of a withdrawal the registry as it is
 }
 
-// openGovernance checks a change against the registry it changes: as many organisations as have to
-// approve it, and it leaves a consortium. It is decoded once the approvals are verified. One whose
-// sequence was used is refused before that: whoever heard it may send it again.
+// openGovernance checks a change against the registry it changes: as many organisations approve it
+// as have to, and it leaves a consortium. It verifies the approvals before it decodes the change.
+// Before both it refuses a change with a used sequence: anybody who heard that change may send it
+// again.
 func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	head, next := wire.PeekGovernanceChange(s.Change), r.record.Changes+1
 	if head.ChainID != r.record.ChainID {
@@ -96,7 +97,7 @@ func (r *Registry) After(c *wire.GovernanceChange) (*Registry, error) {
 	return record.Open()
 }
 
-// CheckChange says why the registry cannot be changed so, whoever approves; nil: it can.
+// CheckChange says why no approvals can make this change of the registry; nil: they can.
 func (r *Registry) CheckChange(c *wire.GovernanceChange) error {
 	_, err := r.After(c)
 	return err
@@ -118,7 +119,7 @@ func (g Governance) accepts(c *change, height int64) error {
 }
 
 // acceptsWithdrawal says why the change with this hash cannot be withdrawn, or nil. Once CometBFT
-// was told of its validators they will vote.
+// knows its validators, they will vote.
 func (g Governance) acceptsWithdrawal(hash []byte) error {
 	switch {
 	case g.Waiting == nil:
@@ -158,8 +159,8 @@ func (s *State) settles(height int64) bool {
 	return s.next != nil && height+validatorDelay >= s.effective
 }
 
-// enforce ends a height: it announces the validators of a change whose time has come when nothing
-// is pending, and has it in force, two heights later, for the order blocks that follow.
+// enforce ends a height. It announces the validators of a change whose time has come when nothing
+// is pending. Two heights later it has the change in force, for the order blocks that follow.
 func (s *State) enforce(result *Result) {
 	switch {
 	case s.next == nil:

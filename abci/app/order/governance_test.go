@@ -71,10 +71,10 @@ func TestGovernanceRefusesWhatIsForged(t *testing.T) {
 	}
 }
 
-// TestRandomChangesKeepAConsortium plays random changes among blocks. Whatever is accepted, the
-// registry is a consortium that can agree, a ledger block is certified under the registry it was
-// ordered under (A5), CometBFT's validators, as it is told of them, are the registry's at every
-// height, and a state restored from its record goes on alike.
+// TestRandomChangesKeepAConsortium plays random changes among blocks. After every accepted one the
+// registry is a consortium that can agree. A ledger block is certified under the registry that it
+// was ordered under (A5). CometBFT's validators, as it hears of them, are the registry's at every
+// height. A state restored from its record goes on alike.
 func TestRandomChangesKeepAConsortium(t *testing.T) {
 	random := newRandom(t)
 	withdrawn := 0

@@ -7,10 +7,10 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// LiveVote tells whose effect vote a precommit carries, when that counts live (E1): its signature
-// holds by the rule of votes with the key that the registry has for its address, the organisation
-// votes on effects, and it is about an execution of now. Nothing is decoded before its signature
-// holds.
+// LiveVote tells whose effect vote a precommit carries, when that counts live (E1). For that its
+// signature holds by the rule of votes, with the key that the registry has for its address. The
+// organisation votes on effects, and the vote is about an execution of now. LiveVote decodes
+// nothing before the signature holds.
 func (s *State) LiveVote(signed *wire.ExtendedVote) (organisation string, vote wire.EffectVote, err error) {
 	if len(signed.Extension) > wire.VoteExtensionBytesMax {
 		return "", vote, fmt.Errorf("vote extension of %d bytes, want at most %d", len(signed.Extension), wire.VoteExtensionBytesMax)

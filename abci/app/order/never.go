@@ -38,10 +38,11 @@ func (k Keys) Some(organisation string, fits func(ed25519.PublicKey) bool) bool 
 }
 
 // NeverRight tells of a transaction that was refused with a code whether no mempool can have held
-// it, whatever registry its node goes by: it is malformed, for another chain, or not signed with a
-// key that its organisation has, had, or will have. A field that a later version may understand is
-// not malformed here. Where a client's signature is wrong, its gateway is to blame and not whoever
-// passes the bundle on. Cost: one verification for each of the keys of the organisation.
+// it, whatever registry its node goes by. Such a transaction is malformed, for another chain, or
+// not signed with a key that its organisation has, had, or will have. A field that a later version
+// may understand is not malformed here. Where a client's signature is wrong, its gateway is to
+// blame, and not the node that passes the bundle on. Cost: one verification for each of the keys of
+// the organisation.
 func (k Keys) NeverRight(chainID string, raw []byte, code uint32) bool {
 	switch code {
 	case CodeMalformed, CodeUnknown, CodeSignature, CodeNotABundle:

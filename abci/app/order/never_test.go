@@ -10,9 +10,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Nothing is held against a node that an honest one may hold: signed with a key from before a
-// change or after one that waits, stale, or with a client's signature that its gateway should have
-// verified. All else that is refused could never be right.
+// No transaction that an honest node may hold is held against a node. Such a one is stale, is
+// signed with a key from before a change or after one that waits, or has a client's signature that
+// its gateway should have verified. All else that is refused could never be right.
 func TestWhatCouldNeverBeRight(t *testing.T) {
 	c := ordertest.New(4, 0).Without(1)
 	all := ordertest.New(4, 0)

@@ -26,10 +26,10 @@ var deviations = []deviation{
 	{"each its own, about everything", func(i int) byte { return byte(1 + i) }, false},
 }
 
-// For every n, every c from Any-1 to All, and every number of deviating organisations up to all:
-// where c agree, the block is certified at once with what they agree about; where no c agree, the
-// transaction that differs is quarantined and the rest certified by all; where nothing helps, the
-// block is declared without consensus and nothing is certified.
+// The test tries every n, every c from Any-1 to All, and every number of deviating organisations up
+// to all. Where c agree, the block is certified at once with what they agree about. Where no c
+// agree, the transaction that differs is quarantined, and all certify the rest. Where nothing
+// helps, the order declares the block without consensus and certifies nothing.
 func TestEveryPolicyWithEveryNumberOfDeviating(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		consortiums := make([]*ordertest.Consortium, n+1)

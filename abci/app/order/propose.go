@@ -8,10 +8,10 @@ import (
 )
 
 // Certificate returns what a proposer at the next height can add to the chain about the pending
-// ledger block: of votes those that are valid and new, and the LedgerBlockHash that known gives, if
-// it is new and fits a vote. It returns nil when nothing is pending or there is nothing to add.
-// Votes need not be checked by the caller: CometBFT hands late precommits on without having checked
-// their extensions.
+// ledger block. Of votes it takes those that are valid and new. It takes the LedgerBlockHash that
+// known gives, if that is new and fits a vote. It returns nil when nothing is pending or there is
+// nothing to add. The caller need not check votes: CometBFT hands on late precommits whose
+// extensions it did not check.
 func (s *State) Certificate(votes []*wire.ExtendedVote, known func(wire.Key) (wire.Hash, bool)) *wire.EffectCertificate {
 	if s.pending == nil {
 		return nil

@@ -62,8 +62,9 @@ func hostile(most int, signed func([]byte) []byte) map[string][]byte {
 	}
 }
 
-// Before a signature is verified nothing is decoded, and behind a right one what repeats is counted
-// before: no input makes more objects than a few, and no more memory than some times its bytes.
+// The order decodes nothing before it has verified the signature. Behind a right one it counts what
+// repeats before it decodes. So no input makes more than a few objects, or more memory than some
+// times its bytes.
 func TestNothingIsDecodedBeforeItsSignatureAndCount(t *testing.T) {
 	c := ordertest.New(4, 0)
 	registry := c.Registry(t)

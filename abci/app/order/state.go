@@ -116,10 +116,10 @@ func (s *State) Age() uint64 { return s.age }
 func (s *State) Added() []Accepted { return s.added }
 
 // AppHash returns H("chainify/app/4" ‖ chain ‖ H(registry) ‖ u64 age ‖ H(last governance change) ‖
-// u64 height of its announcement ‖ clients). It changes with every ordered ledger block, change of
-// clients, with a change of the registry until that is in force, and while a ledger block is
-// pending, and not when it is certified: with create_empty_blocks off, CometBFT then makes a block
-// for the certificate and none in a quiet network.
+// u64 height of its announcement ‖ clients). It changes with every ordered ledger block and every
+// change of clients. It also changes with a change of the registry until that is in force, and
+// while a ledger block is pending. It stays when the ledger block is certified. So, with
+// create_empty_blocks off, CometBFT makes a block for the certificate and none in a quiet network.
 //
 // On a chain with snapshots it is H("chainify/app/5" ‖ that hash ‖ root of the last snapshot). Seal
 // has computed that root before.

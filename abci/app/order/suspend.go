@@ -77,8 +77,8 @@ func (s *State) Suspended(client *wire.Client) time.Time {
 	return time.Time{}
 }
 
-// SuspendedClients are those whose suspension is not over at the last order block, by name: an
-// organisation's name, or one with its role behind a slash or its key behind a number sign.
+// SuspendedClients are the names of those whose suspension is not over at the last order block. A
+// name is an organisation's, or that with a role behind a slash or a key behind a number sign.
 func (s *State) SuspendedClients() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.suspensions)), func(name string) bool { return s.suspensions[name].UntilMicro <= s.timeMicro })
 }

@@ -21,12 +21,13 @@ var update = flag.Bool("update", false, "rewrite the outputs in testdata")
 // TestTranscripts plays testdata/*.txt: each line before ---- is an order block, what follows is
 // what it did.
 //
-//	consortium n=4 c=3 ordering=1               organisations o0 to o3, the last only orders; c=0 is the default
-//	block t=5 bundle=o0:1,2@100                 block time in seconds; nonces, valid until height 100
-//	block t=5 bundle=o0/teller:1,2@100          of another role than clerk
-//	block t=6 votes=o0:A,o1:stuck2 reveal=A     A, B, … are LedgerBlockHashes
-//	block t=6 votes=o0:A/xyx                    a letter for the hash of each part
-//	block t=7 policy=1:4@9:o0,o1,o2             change 1 of c to 4 from height 9 on, approved by these
+//   - consortium n=4 c=3 ordering=1: organisations o0 to o3, the last only orders; c=0 is the
+//     default
+//   - block t=5 bundle=o0:1,2@100: block time in seconds; nonces, valid until height 100
+//   - block t=5 bundle=o0/teller:1,2@100: of another role than clerk
+//   - block t=6 votes=o0:A,o1:stuck2 reveal=A: A, B, … are LedgerBlockHashes
+//   - block t=6 votes=o0:A/xyx: a letter for the hash of each part
+//   - block t=7 policy=1:4@9:o0,o1,o2: change 1 of c to 4 from height 9 on, approved by these
 //
 // Rewrite with: go test ./app/order -run Transcripts -update
 func TestTranscripts(t *testing.T) {
@@ -167,10 +168,10 @@ func (p *player) bundle(s string) []byte {
 	return p.all.Bundle(i, proposals...)
 }
 
-// change is sequence:actions@height:who approves; actions, with commas between, are c3 (consent),
-// a3 (approvals), +o4, -o1, g0 (another gateway key for o0), v0 (another validator for o0), p0/20
-// (its power), only0, votes0, t9 (a block's time, in seconds), s2/3 (shares of a client and of an
-// organisation), withdraw (the change accepted last) and withdraw7.
+// change reads sequence:actions@height:who approves. Actions, with commas between, are c3
+// (consent), a3 (approvals), +o4, -o1, g0 (another gateway key for o0), v0 (another validator for
+// o0) and p0/20 (its power). Further ones are only0, votes0, t9 (a block's time, in seconds), s2/3
+// (shares of a client and of an organisation), withdraw (the change accepted last) and withdraw7.
 func (p *player) change(s string) []byte {
 	what, who, _ := strings.Cut(s, "@")
 	sequence, actions, _ := strings.Cut(what, ":")
