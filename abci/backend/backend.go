@@ -195,8 +195,8 @@ type Backend interface {
 	// idempotent. ErrBeyondRepair: the block is recorded with another hash.
 	StoreCertificate(ctx context.Context, c wire.Certificate) error
 	// Repair takes one step to bring the ledger tables back to the certified state at the end of
-	// block number (the position), and reports what differed; deviating is the block at which found
-	// was seen. An open block is rolled back first. After Full the position is before block 1, and
+	// block number (the position), and reports what differed. The hash found was seen at block
+	// deviating. It rolls an open block back first. After Full the position is before block 1, and
 	// RecordDeviation of the block in Position.AnewUntil ends what it began.
 	Repair(ctx context.Context, step Step, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// Read begins to tell of the tables at the end of a block that has this hash here; it may be
@@ -209,9 +209,9 @@ type Backend interface {
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// ReadPast begins to tell of earlier blocks; it may be called at any time.
 	ReadPast(ctx context.Context) (Past, error)
-	// RestoreBlock puts a committed block right that is kept otherwise than agreed: what it holds
-	// beside its transactions is another organisation's word, which is not closed, and kept only
-	// when all of it is as certified. Errors as Restore.
+	// RestoreBlock puts a committed block right that is kept otherwise than agreed. It takes what
+	// the block holds beside its transactions from another organisation's word, which it does not
+	// close. It keeps that only when all of it is as certified. Errors as Restore.
 	RestoreBlock(ctx context.Context, from Past, block *wire.OrderedBlock, certified wire.Hash) error
 	// Adopt is Execute of a certified block, with another organisation's word in place of running
 	// its transactions: the changes told are applied as rows, in a transaction that stays open. The

@@ -80,15 +80,15 @@ type opened struct {
 
 // Core is the decision about one organisation's database.
 //
-// Invariant E1: Commit is asked only for a block whose own LedgerBlockHash c organisations voted
-// for: by a certificate on the chain or, if 3c > 2·organisations for the block's c, by live votes
-// (those in a certificate that is only proposed count as live). Invariant E2: Commit is asked only
-// for a decided block. Invariant E3: of an organisation's votes for one execution the first counts.
-// Invariant E4: at most one operation is under way. Invariant E5: this organisation votes once for
-// one execution, whatever later executions give, also after a restart (Started.Voted); in the
-// rounds after it committed a block it votes what it committed. Invariant E8: it votes only for
-// what it computed, and so for no block that it adopted. Invariant E6: clients are answered
-// after the database was seen to hold the block.
+// Invariant E1: Core asks Commit only for a block whose own LedgerBlockHash c organisations voted
+// for. They do so by a certificate on the chain or, if 3c > 2·organisations for the block's c, by
+// live votes. Those in a certificate that is only proposed count as live. Invariant E2: it asks
+// Commit only for a decided block. Invariant E3: of an organisation's votes for one execution the
+// first counts. Invariant E4: at most one operation is under way. Invariant E5: this organisation
+// votes once for one execution, whatever later executions give, also after a restart
+// (Started.Voted). In the rounds after it committed a block it votes what it committed. Invariant
+// E8: it votes only for what it computed, and so for no block that it adopted. Invariant E6:
+// clients are answered after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
 	nowMS int64

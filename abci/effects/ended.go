@@ -8,8 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// went books how an operation on the database or the store ended and reports whether it did what
-// was asked.
+// went books how an operation on the database or the store ended and reports whether it succeeded.
 func (c *Core) went(f Failure) bool {
 	if f == Fine {
 		c.over()
@@ -41,8 +40,8 @@ func (c *Core) executed(e Executed) {
 			c.ladderOf(e.Key.Number).fails = e.Why
 		}
 	case Stuck:
-		// No deviation: nothing is known of its effects. Where the others agree meanwhile, it runs
-		// again for as long as it takes.
+		// No deviation: this organisation knows nothing of its effects. Where the others agree
+		// meanwhile, it runs again for as long as it takes.
 		c.over()
 		c.cast(ballot{vote: wire.NewStuckVote(e.Key, e.StuckAt)})
 		c.shelved = e.Key
@@ -127,7 +126,8 @@ func (c *Core) isCommitted(o *opened) {
 	c.checkProven()
 }
 
-// anew follows the blocks that are executed again after Full, until the one for whose sake.
+// anew follows the blocks that the database executes again after Full, until the one for whose
+// sake.
 func (c *Core) anew() {
 	p := c.position
 	switch {
@@ -222,7 +222,7 @@ func (c *Core) repaired(e Repaired) {
 // nothing: the step has found none of its kind of thing, so that the next one may help.
 func nothing(asked Repair, e Repaired) bool { return asked.Step.InPart() && e.Rows == 0 }
 
-// goOn takes the next step that may be taken; false: there is none. Full is announced, so that an
+// goOn takes the next step that it may take; false: there is none. It announces Full, so that an
 // operator who knows better can step in.
 func (c *Core) goOn(at *climb, asked Repair) bool {
 	full := !c.forbidden(asked)
@@ -253,7 +253,7 @@ func (c *Core) startedOver() {
 	c.report(Report{What: StartsOver, Number: c.position.Number})
 }
 
-// patient lets a step that needs the other organisations be taken again later, so often as allowed.
+// patient lets a step that needs the other organisations run again later, as often as allowed.
 func (c *Core) patient(at *climb, asked Repair) bool {
 	if !at.noHelp(c.cfg.HelpAttempts) {
 		return false
@@ -265,8 +265,7 @@ func (c *Core) patient(at *climb, asked Repair) bool {
 	return true
 }
 
-// cured follows a repair that no block waits for. A repair that cannot be made now is tried again
-// later.
+// cured follows a repair that no block waits for. A repair that is impossible now runs again later.
 func (c *Core) cured(asked Repair, e Repaired) {
 	f := &c.finding
 	if e.Failure == NoHelp && c.patient(&f.climb, asked) {
@@ -299,8 +298,8 @@ func (c *Core) cured(asked Repair, e Repaired) {
 	}
 }
 
-// blockRestored follows a block that another organisation told. Nothing waits for one, so what
-// fails is tried again later.
+// blockRestored follows a block that another organisation told. Nothing waits for one, so after a
+// failure another try comes later.
 func (c *Core) blockRestored(e BlockRestored) {
 	asked := c.op.(RestoreBlock)
 	c.op = nil
@@ -317,7 +316,7 @@ func (c *Core) blockRestored(e BlockRestored) {
 	c.past.leaves(c.nowMS, c.nowMS-c.opMS)
 }
 
-// tookOver follows a block that is kept as agreed again.
+// tookOver follows a block that the database keeps as agreed again.
 func (c *Core) tookOver(number uint64) {
 	c.past.told()
 	c.deviations++
@@ -401,8 +400,8 @@ func (c *Core) fetched(e Fetched) {
 	c.checkProven()
 }
 
-// keepFetched keeps a certificate that was asked for; one of the position that is stored already
-// only proves it.
+// keepFetched keeps a certificate that this node asked for. One of the position that is stored
+// already only proves it.
 func (c *Core) keepFetched(cert *wire.Certificate) {
 	if cert.Number == c.position.Number {
 		c.certs[cert.Number] = cert

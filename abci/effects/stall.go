@@ -2,10 +2,10 @@ package effects
 
 import "fmt"
 
-// stall is a block that consent was given to and that this machine cannot execute: its stack is too
-// small, or the server meets an error that it does not expect of itself. The tables are not in
-// doubt, so no step of recovery helps: the block is executed again and again, until an operator has
-// mended the machine.
+// stall is a block that consent was given to and that this machine cannot execute. The machine's
+// stack is too small, or the server meets an error that it does not expect of itself. The tables
+// are not in doubt, so no step of recovery helps. The database executes the block again and again,
+// until an operator has mended the machine.
 type stall struct {
 	pauses
 	number uint64

@@ -103,8 +103,8 @@ func TestTheOperatorGivesUpATransaction(t *testing.T) {
 }
 
 // A block that the others agree on and that this machine cannot execute (54001, XX000) is no
-// deviation: it is reported, and executed again after growing pauses, until it comes to its end. No
-// step of recovery is taken, and the database goes on being looked after.
+// deviation. It is reported, and executed again after growing pauses, until it comes to its end. No
+// step of recovery is taken, and the core goes on looking after the database.
 func TestABlockAtWhichOnlyThisMachineFailsIsTriedAgain(t *testing.T) {
 	core, block := executing(t)
 	core.Step(10, Executed{Key: block.Key(), Failure: Stuck, StuckAt: 5, Why: "54001"})

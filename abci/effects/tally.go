@@ -89,8 +89,8 @@ func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
 	return same, others
 }
 
-// Vote returns this organisation's vote for an execution. more says that there is none yet and that
-// waiting is worth it; a node that recovers, has lost its database or is behind does not hold up
+// Vote returns this organisation's vote for an execution. If more is true, there is none yet and
+// waiting is worth it. A node that recovers, has lost its database or is behind does not hold up
 // the order.
 func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if c.cfg.OrderingOnly || c.excluded != "" {

@@ -40,9 +40,9 @@ func consortia() (out []bounds) {
 	return out
 }
 
-// TestModel goes breadth first through what can happen to small consortia, each state once, checks
-// in each that no two organisations hold different effects (E1, E2, E4 to E6), and lets the network
-// be fair from there: then every block is certified or declared without consensus, and every
+// TestModel goes breadth first through what can happen to small consortia, each state once. It
+// checks in each that no two organisations hold different effects (E1, E2, E4 to E6). From there it
+// lets the network be fair. Then every block is certified or declared without consensus, and every
 // organisation that is not excluded holds what is certified.
 func TestModel(t *testing.T) {
 	states := statesDefault
@@ -151,8 +151,8 @@ func replay(b bounds, c *chains, path []int16) (*world, []string) {
 	return w, names
 }
 
-// settle lets happen at once what is a move of its own elsewhere: all organisations but number 1
-// learn what was decided, and their databases work; those from number 2 on vote, and their votes
+// settle lets happen at once what is a move of its own elsewhere. All organisations but number 1
+// learn what was decided, and their databases work. Those from number 2 on vote, and their votes
 // arrive. Number 1 reads and fetches at once too.
 func (w *world) settle() {
 	again := true

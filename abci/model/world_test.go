@@ -37,9 +37,9 @@ type bounds struct {
 	n, consent int
 	fault      fault
 	blocks     int // ledger blocks that clients ask for
-	// accidents on one path: a live vote that does not reach one organisation, an operation on the
-	// database of organisation 1 that fails, a crash of organisation 1's node, a pause longer than
-	// anything waits.
+	// accidents on one path: a live vote that misses one organisation, a failed operation on the
+	// database of organisation 1, a crash of that organisation's node, a pause longer than anything
+	// waits.
 	accidents int
 }
 
@@ -333,8 +333,8 @@ func (w *world) vote(n *node, b *wire.OrderedBlock) *wire.EffectVote {
 	return v
 }
 
-// lie is a vote of organisation 0, which lies: 0 what an honest one votes; 1 another hash and other
-// effects of all transactions; 2 another hash and other effects of transaction 0 alone.
+// lie is a vote of organisation 0, which lies. Variant 0 is what an honest one votes. Variants 1
+// and 2 have another hash: 1 has other effects of all transactions, 2 of transaction 0 alone.
 func (w *world) lie(b *wire.OrderedBlock, variant int) wire.EffectVote {
 	apart := w.effectsOf(b, false, false)
 	var previous wire.Hash
@@ -433,7 +433,8 @@ func (w *world) deliver(to *node, signed *wire.ExtendedVote) {
 }
 
 // forge makes the last organisation send what the first one's tampered database would need to
-// commit: votes for its hash in the names of all others, signed by the one key that the forger has.
+// commit. That is votes for its hash in the names of all others, signed by the one key that the
+// forger has.
 func (w *world) forge(key wire.Key, hash wire.Hash) {
 	for as := 1; as < w.n-1; as++ {
 		w.deliver(w.nodes[0], w.chain.of.forged(as, w.n-1, w.chain, wire.NewEffectsVote(key, name(as), hash)))

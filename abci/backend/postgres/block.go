@@ -226,10 +226,10 @@ type failing struct {
 var forEver = []string{"54001", "XX000"}
 
 // keepsFailing reports that this database has not got past one transaction for as long as a
-// transaction may run, or twice where the error is one that does not pass, or once where the block
-// had such a one before. A statement that brings down every execution (memory, temporary files)
-// must not stop the network for good: it is voted stuck like one that does not end. Called with mu
-// held.
+// transaction may run. For an error that does not pass it reports this the second time, or the
+// first time where the block had such a one before. A statement that brings down every execution
+// (memory, temporary files) must not stop the network for good: it is voted stuck like one that
+// does not end. Called with mu held.
 func (b *Backend) keepsFailing(number uint64, err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {

@@ -9,7 +9,7 @@ import (
 )
 
 // A local session's lock on a row holds up a block in parts for as long as the grace, and not
-// longer, whichever process waits for it; then the session loses its statement, or between
+// longer, whichever process waits for it. Then the session loses its statement, or between
 // statements its connection.
 func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 	const grace, limit = 500 * time.Millisecond, 30 * time.Second

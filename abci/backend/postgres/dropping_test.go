@@ -14,9 +14,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Nothing is found by scrubber and verification where blocks drop tables with sequences, indexes,
-// views and functions meanwhile: what PostgreSQL prints of an object is as of now, and a query
-// around it as of its snapshot.
+// Scrubber and verification find nothing while blocks drop tables with sequences, indexes, views
+// and functions. PostgreSQL prints an object as of now, and runs a query around it as of its
+// snapshot.
 func TestWhatIsBeingDroppedIsNoFinding(t *testing.T) {
 	const lasts = 10 * time.Second
 	server := crashServer(t, map[string]string{"chainify.scrub_rate": "0", "autovacuum": "off"})

@@ -10,8 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// An error of the machine that does not pass is no outcome, and holds a block up no longer than it
-// takes to see it twice; further ones of that block are named at once.
+// An error of the machine that does not pass is no outcome. It holds a block up no longer than it
+// takes to see it twice. The backend names further ones of that block at once.
 func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 	const deep = "SELECT repeat('[', 1000000)::json"
 	b := steady(t, database(t, setup)) // a minute for what may pass

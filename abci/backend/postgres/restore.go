@@ -50,8 +50,9 @@ const malformed = "22023"
 // told.
 var machine = []string{"08", "40", "53", "55P03", "57", "58", "F0", "XX"}
 
-// told says of an error of taking in what another organisation told that it cannot be so: tables
-// that there are not, cells that are none of their types, rows that constraints of types refuse.
+// told says that an error comes from a word of another organisation that cannot be true. It names
+// tables that there are not, cells that are none of their types, or rows that constraints of types
+// refuse.
 func told(err error) error {
 	state := sqlState(err)
 	if state == "" || state == beyondRepair || slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(state, class) }) {
@@ -106,9 +107,9 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 	return pgx.CollectRows(rows, rowDeviation)
 }
 
-// checkTold refuses tables that there are not, which are of no use, and numbers of rows that are
-// not those of the states told: where the state kept here is the one told, it is known how many
-// rows have it.
+// checkTold refuses tables that there are not, which are of no use. It also refuses numbers of rows
+// that are not those of the states told. Where the state kept here is the one told, this database
+// knows how many rows have it.
 func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, number uint64, certified wire.Hash) error {
 	own := reading{conn: b.conn, number: number}
 	if _, err := b.conn.Exec(ctx, `SAVEPOINT own_tables`); err != nil {

@@ -29,9 +29,9 @@ var (
 const tamperTime = 30 * time.Second
 
 // TestTamperMatrix changes everything there is to change in one organisation's database behind the
-// ledger, one thing after the other, and sees who finds it, how it is named and what puts it right:
-// a block that touches it, the scrubber, verification. docs/tamper-matrix.md has its results. A run
-// tries a quarter of the cases, others each time; -whole tries all.
+// ledger, one thing after the other. It sees whether a block that touches it, the scrubber and
+// verification find it, how each names it and what puts it right. Its results are in
+// docs/tamper-matrix.md. A run tries a quarter of the cases, others each time; -whole tries all.
 func TestTamperMatrix(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "tamper-matrix.md")
 	page, err := os.ReadFile(path)

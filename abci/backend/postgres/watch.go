@@ -195,9 +195,9 @@ func (s *spent) isOver() bool {
 	return s.statements > s.block.Budget.Statements || s.deploys > s.block.Budget.Deploys
 }
 
-// culprit is the transaction to name: of the first client in the block that took at least half of
-// what that took which took most, the first transaction of which the same holds. So machines that
-// are not alike name the same one where many take about as long.
+// culprit is the transaction to name. Its client is the first in the block that took at least half
+// of what the slowest client took. It is the first of that client's transactions of which the same
+// holds. So machines that are not alike name the same one where many take about as long.
 func (s *spent) culprit() uint32 {
 	deploys := s.deploys > s.block.Budget.Deploys
 	var seen []uint32

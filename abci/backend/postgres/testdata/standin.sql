@@ -1,5 +1,6 @@
--- Stands in for the extension, so that the connection's side of the contract is tested on plain PostgreSQL: the functions
--- of chainify_node with their signatures, where the effects of a block are a hash of its bytes and of table items.
+-- Stands in for the extension, so that tests of the connection's side of the contract need only
+-- plain PostgreSQL. It has the functions of chainify_node with their signatures. The effects of a
+-- block are a hash of its bytes and of table items.
 CREATE SCHEMA chainify;
 CREATE SCHEMA chainify_node;
 CREATE TABLE items (id bigint PRIMARY KEY, name text);
@@ -35,8 +36,8 @@ CREATE FUNCTION state() RETURNS text LANGUAGE sql AS $$ SELECT coalesce(string_a
 CREATE FUNCTION chainify_node.shared_tables(OUT standing text, OUT names text[], OUT texts text[], OUT procedures text[], OUT signatures text[])
 LANGUAGE sql AS $$ SELECT 'own', '{}'::text[], '{}'::text[], '{}'::text[], '{}'::text[] $$;
 
--- Transactions: u32 count, then u32 length and id of each; an id that starts with ff does not end, one with fe brings the block down,
--- one with fd takes 0.4 s.
+-- Transactions: u32 count, then u32 length and id of each. One whose id starts with ff does not
+-- end, one with fe brings the block down, one with fd takes 0.4 s.
 CREATE FUNCTION chainify_node.execute_block(n bigint, order_height bigint, block_time bigint, previous bytea, txs bytea,
     quarantined int[], quarantine_all boolean, effect_hashes boolean, certified_hash bytea,
     refused int[], refused_sqlstates text[], refused_messages text[],
