@@ -152,7 +152,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// What CometBFT is given, whatever the mode.
+// CometBFT gets these settings in every mode.
 func TestCometConfiguration(t *testing.T) {
 	c := Default("acme")
 	out, err := c.Comet("/home/x")

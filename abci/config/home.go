@@ -13,14 +13,14 @@ import (
 
 // Home is a node's directory:
 //
-//	chainify.toml            the configuration (0600: its DSN may hold a password)
-//	config/genesis.json      the founding state, the same at all organisations
-//	config/admitted          nodes let in that no member vouches for; missing: none
-//	config/join.json         how the node joins by a snapshot; missing: it does not
-//	config/*_key.json        validator, node and gateway key (0600)
-//	config/*_key.ID.json     further validator and gateway keys, named by the public key: those that take their place
-//	data/trust               the order block of the newest snapshot, for others
-//	data/                    blocks, order-level state, the validator's last signature
+//   - chainify.toml: the configuration (0600: its DSN may hold a password)
+//   - config/genesis.json: the founding state, the same at all organisations
+//   - config/admitted: nodes let in that no member vouches for; missing: none
+//   - config/join.json: how the node joins by a snapshot; missing: it does not
+//   - config/*_key.json: validator, node and gateway key (0600)
+//   - config/*_key.ID.json: validator and gateway keys that take their place, named by public key
+//   - data/trust: the order block of the newest snapshot, for others
+//   - data/: blocks, order-level state, the validator's last signature
 type Home string
 
 // Path returns a path in the home; absolute paths stay.

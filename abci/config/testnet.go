@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// PortsPerHome is how many consecutive ports a home of Testnet takes: the first for other nodes,
-// the second for HTTP, the third for CometBFT's RPC when it is switched on, the fourth for metrics;
-// the rest is kept free for later.
+// PortsPerHome is how many consecutive ports a home of Testnet takes. The first four, in this
+// order, are for other nodes, HTTP, CometBFT's RPC when it is switched on, and metrics. The rest
+// stays free for later.
 const PortsPerHome = 10
 
 // Testnet describes homes for a network on one machine.
@@ -26,8 +26,8 @@ type Testnet struct {
 	// DSNTemplate is the database of each, with {organisation} and {index} (from 0) replaced.
 	// Empty: no database.
 	DSNTemplate string
-	// HostTemplate is the name under which the others reach each node, replaced likewise: each is
-	// on a host, or in a container, of its own, and takes the same ports on all addresses; HTTP
+	// HostTemplate is the name under which the others reach each node, replaced likewise. Each is
+	// on a host, or in a container, of its own, and takes the same ports on all addresses. HTTP
 	// stays on loopback. Empty: all on this machine's loopback.
 	HostTemplate string
 	Mode         Mode     // of each node; empty: the default

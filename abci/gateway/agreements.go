@@ -149,7 +149,7 @@ func (a *Agreements) round(ctx context.Context, e *entry, raw []byte, found back
 }
 
 // enoughForDeploy reports whether more than two thirds of the organisations with a database agree,
-// those asked and this one, which submits: with them it may change any policy and any table that
+// those asked and this one, which submits. With them it may change any policy and any table that
 // has one (C3), and nothing takes more.
 func enoughForDeploy(asked []string, replies map[string]peers.Reply) bool {
 	n := len(asked) + 1

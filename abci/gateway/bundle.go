@@ -16,13 +16,13 @@ const (
 	retryMax       = time.Second
 	rebroadcastMax = time.Minute
 
-	// While bundles are on their way, the next one gathers for this part of what the last one took
-	// to be ordered, at most so many times the delay set.
+	// While bundles are on their way, the next one gathers for this part of the time that ordering
+	// the last one took, at most so many times the delay set.
 	gatherPart = 8
 	gatherMost = 10
 )
 
-// bundle is what was handed, or is to be handed, to the order.
+// bundle is what the gateway has handed, or will hand, to the order.
 type bundle struct {
 	ordered   []byte // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
 	key       ed25519.PrivateKey
@@ -72,7 +72,7 @@ func (g *Gateway) step(ctx context.Context) time.Time {
 }
 
 // dueBundle picks, in this order: the bundle the mempool had no room for, a bundle that waits for
-// the order for too long, a new one. While the mempool has no room no new one is made: the queue
+// the order for too long, a new one. While the mempool has no room it makes no new one: the queue
 // then says so to the clients.
 func (g *Gateway) dueBundle() (*bundle, time.Time) {
 	g.mu.Lock()
@@ -99,10 +99,10 @@ func (g *Gateway) dueBundle() (*bundle, time.Time) {
 }
 
 // bundleDue tells whether a new bundle closes now, and otherwise when it will. An idle gateway
-// (nothing broadcast and not ordered) sends as soon as as many transactions are there as clients
-// got an answer from the last block: they are about to submit their next one, and a bundle of the
-// first alone would let the others wait for a block more. A lone client never waits. Under load
-// transactions gather until a limit is reached.
+// (nothing broadcast and not ordered) sends as soon as it has as many transactions as clients got
+// an answer from the last block. These clients are about to submit their next one, and a bundle of
+// the first alone would let the others wait for a block more. A lone client never waits. Under load
+// transactions gather until they reach a limit.
 func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	if g.queue.count == 0 {
 		return false, time.Time{}
@@ -116,9 +116,9 @@ func (g *Gateway) bundleDue(now time.Time) (bool, time.Time) {
 	return !now.Before(at), at
 }
 
-// bundleDelay grows with the load: a bundle costs every node a signature and what a mempool does,
-// however few transactions are in it, and where a block takes long they are not ordered sooner in
-// many small ones.
+// bundleDelay grows with the load. A bundle costs every node a signature and what a mempool does,
+// however few transactions are in it. Where a block takes long, many small bundles do not bring
+// transactions into it sooner.
 func (g *Gateway) bundleDelay() time.Duration {
 	delay := g.opt.Limits.BundleDelay
 	if len(g.inFlight) == 0 {
@@ -127,8 +127,8 @@ func (g *Gateway) bundleDelay() time.Duration {
 	return min(max(delay, g.orderTook/gatherPart), gatherMost*delay)
 }
 
-// patience is how long signatures of clients may gather to be verified together: while the next
-// bundle gathers anyway.
+// patience is how long the gateway gathers signatures of clients to verify them together: while the
+// next bundle gathers anyway.
 func (g *Gateway) patience() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,19 +1,21 @@
-// Package gateway is the door of an organisation's node: it takes statements from the
-// organisation's own clients, makes them transactions, packs what arrives within a few milliseconds
-// into signed bundles, hands these to the order, and answers the clients when their organisation's
-// database has committed the outcome.
+// Package gateway is the door of an organisation's node. It takes statements from the
+// organisation's own clients and makes them transactions. It packs what arrives within a few
+// milliseconds into signed bundles and hands these to the order. It answers the clients when their
+// organisation's database has committed the outcome.
 //
 // Invariants:
 //
-//	G1  An accepted transaction is never lost silently while the node runs: it gets the outcome of its block, or a
-//	    refusal once no block can hold it any more.
-//	G2  An outcome "refused" is given only to a transaction that is in no block: never after it was ordered.
-//	G3  Everything kept is bounded: transactions without outcome, their bytes, outcomes remembered, waits, connections.
-//	G4  A refusal for a row that changed says what the order would say, behind all decided blocks.
+//   - G1: An accepted transaction is never lost silently while the node runs. It gets the outcome
+//     of its block, or a refusal once no block can hold it any more.
+//   - G2: Only a transaction that is in no block gets an outcome "refused": none that was ordered.
+//   - G3: Everything kept is bounded: transactions without outcome, their bytes, outcomes
+//     remembered, waits, connections.
+//   - G4: A refusal for a row that changed says what the order would say, behind all decided
+//     blocks.
 //
-// Nothing is kept on disk. After a restart, transactions that were accepted and not yet ordered may
-// still be ordered by way of another node that had received them; "wait" finds the outcome in the
-// database as soon as there is one.
+// It keeps nothing on disk. After a restart, transactions that were accepted and not yet ordered
+// may still come into a block, by way of another node that had received them. Then "wait" finds the
+// outcome in the database as soon as there is one.
 package gateway
 
 import (
@@ -31,8 +33,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ErrFull is what a Broadcaster wraps when the mempool has no room; the bundle is offered again
-// later.
+// ErrFull is what a Broadcaster wraps when the mempool has no room. The gateway offers the bundle
+// again later.
 var ErrFull = errors.New("mempool is full")
 
 // ErrKnown is what a Broadcaster wraps when the mempool holds or held the bundle already.
@@ -59,14 +61,14 @@ type Outcomes interface {
 	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 }
 
-// Watch is told what a gateway does, for whoever measures it. It is called with the gateway locked:
+// Watch hears what a gateway does, for whoever measures it. The gateway calls it under its lock:
 // its methods must not wait, nor call the gateway.
 type Watch interface {
 	// Bundled: a bundle was made.
 	Bundled(transactions, bytes int)
-	// Ordered: a transaction came into a block so long after it was accepted.
+	// Ordered: a transaction came into a block so long after the gateway accepted it.
 	Ordered(after time.Duration)
-	// Settled: a transaction had its outcome so long after it was accepted.
+	// Settled: a transaction had its outcome so long after the gateway accepted it.
 	Settled(after time.Duration, r wire.TxResult)
 }
 

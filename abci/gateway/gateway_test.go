@@ -591,8 +591,9 @@ type broadcastFunc func([]byte) error
 
 func (f broadcastFunc) Broadcast(_ context.Context, raw []byte) error { return f(raw) }
 
-// When the gateway key is replaced, what waits to be ordered is signed again and offered at once,
-// also what the order refused for its old signature a moment before the gateway knew.
+// When its key is replaced, the gateway signs again what waits to be ordered and offers that at
+// once. It does the same with what the order refused for its old signature a moment before the
+// gateway knew.
 func TestAReplacedKeySignsAgainWhatWaits(t *testing.T) {
 	f := newFixture(t, nil)
 	f.submit("bank", 3)

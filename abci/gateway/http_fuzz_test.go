@@ -13,9 +13,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Each body that a client sends is accepted, and then what the gateway hands to the order
-// is taken in by every node and holds that transaction alone; or refused for a fault of the
-// client's, in the shape that openapi.yaml describes, and then nothing is queued.
+// The gateway accepts a body that a client sends, or refuses it for a fault of the client's. Every
+// node takes in what the gateway then hands to the order, which holds that transaction alone. A
+// refusal has the shape that openapi.yaml describes, and then nothing is queued.
 func FuzzHTTPBodies(f *testing.F) {
 	right, placed := signed(clerkKey, unchanged), clerks(3, 1)[1]
 	for _, body := range []string{

@@ -288,10 +288,10 @@ func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
 	}
 }
 
-// refusal is what a server answers to a TLS client that says nothing after its handshake: in TLS
-// 1.3 a client learns after it that its identity is refused, and one that wrote a request meanwhile
-// may find its connection closed instead. nil: it was accepted, and its silence ended the
-// connection.
+// refusal is what a server answers to a TLS client that says nothing after its handshake. It is nil
+// when the server accepted the client, whose silence ended the connection. In TLS 1.3 a client
+// learns only after the handshake that its identity is refused. One that wrote a request meanwhile
+// may find its connection closed instead.
 func refusal(t *testing.T, address string, config *tls.Config) error {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, config)
@@ -326,7 +326,7 @@ func (b *safeBuffer) String() string {
 	return b.text.String()
 }
 
-// Whatever clients send, and whatever goes wrong, no log has a secret in it.
+// No log has a secret in it, whatever clients send, and whatever goes wrong.
 func TestSecretsAreInNoLog(t *testing.T) {
 	var out safeBuffer
 	address, own := newTLSAPI(t, slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// Who submitted beside the first of a batch is there after this pause, unless nobody did.
+	// Submissions beside the first of a batch are there after this pause, unless nobody made any.
 	signaturesPause = 200 * time.Microsecond
 	// Of more transactions, verified together, none gets cheaper.
 	signaturesMax = 64
 )
 
-// signatures verifies those of clients that submit at the same time together: while one batch is
-// verified the next one gathers, and while there is patience it waits for those who come one upon
-// the other.
+// signatures verifies together those of clients that submit at the same time. While it verifies one
+// batch, the next one gathers. While there is patience, that one waits for clients that come one
+// upon the other.
 type signatures struct {
 	chainID  string
 	patience func() time.Duration // how long a transaction may wait for others now

@@ -12,8 +12,8 @@ var atOnce = func() <-chan struct{} {
 	return c
 }()
 
-// next gives a submission its place, behind the one before. turn is closed when it may be queued;
-// whoever calls calls over exactly once, whatever became of the submission: everything sent later
+// next gives a submission its place, behind the one before. Once turn is closed, it may be queued.
+// The caller calls over exactly once, whatever became of the submission: everything sent later
 // waits for that.
 func (t *turns) next() (turn <-chan struct{}, over func()) {
 	turn, mine := t.last, make(chan struct{})

@@ -23,10 +23,10 @@ func (w *waiter) settled() bool {
 	return w.missing == 0
 }
 
-// WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one,
-// or those that there are at the limit; a limit of 0 answers with what is known now. Ids of other
-// organisations' transactions and of earlier runs are looked up in the database. An id without
-// outcome is left out of the answer.
+// WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one.
+// At the limit it returns those that there are; a limit of 0 answers with what is known now. It
+// looks up ids of other organisations' transactions and of earlier runs in the database. An id
+// without outcome is left out of the answer.
 //
 // Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is
 // missing only because the database could not be asked, 57P03.

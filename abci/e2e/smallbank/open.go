@@ -8,9 +8,9 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// Open takes a network of empty clusters to one that serves: the bank filled in each organisation,
-// Chainify enabled, all nodes started, the tables on the ledger. prepare is called for each
-// organisation before its node starts. limit bounds how long a node may take to serve.
+// Open takes a network of empty clusters to one that serves. It fills the bank in each
+// organisation, enables Chainify, starts all nodes and attaches the tables. It calls prepare for
+// each organisation before its node starts. A node may take as long as limit to serve.
 func (b Bank) Open(ctx context.Context, net *harness.Network, limit time.Duration, prepare func(*harness.Organisation) error) error {
 	if err := net.StartDatabases(ctx); err != nil {
 		return err
