@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// farewell bounds how long a node that may be connected no longer still is: it should get the
-	// block that says so, or show its new keys.
+	// farewell bounds how long a node that has to go stays connected: it should get the block that
+	// says so, or show its new keys.
 	farewell = 5 * time.Second
 	// refusalsEvery is how often the log tells of nodes that were not let in.
 	refusalsEvery = time.Minute
 )
 
-// peerKey is where the last valid vouch of a configured peer is kept, in the node's own store.
+// peerKey is where the node's own store keeps the last valid vouch of a configured peer.
 const peerKey = "node/peer/"
 
-// admission decides which nodes may be connected with this one. CometBFT gives a peer blocks as
-// soon as it is a peer; it is asked before that, as a filter, and of all peers again while they are
-// connected.
+// admission decides which nodes may connect with this one. CometBFT gives a peer blocks as soon as
+// it is a peer. It asks admission before that, as a filter. While peers are connected, watch asks
+// again about all of them.
 //
 // Invariant A8: a node is connected only with nodes that a member of the registry, or one that an
 // accepted change adds, vouches for, and with those that its operator names. While it is behind,
@@ -230,8 +230,8 @@ func (a *admission) registries() []*order.Registry {
 	return all
 }
 
-// unnamed says that the operator's file cannot be read, once in a while: it is asked for at every
-// look.
+// unnamed says once in a while that the node cannot read the operator's file: every look asks for
+// it.
 func (a *admission) unnamed(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -298,8 +298,8 @@ func (a *admission) keep(id p2p.ID, before, vouch string) error {
 	return nil
 }
 
-// hear takes a vouch that a peer sent. Whether it counts is decided when it is asked for: the peer
-// may be a block ahead.
+// hear takes a vouch that a peer sent. Each look decides whether it counts: the peer may be a block
+// ahead.
 func (a *admission) hear(id p2p.ID, vouch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -185,8 +185,8 @@ func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.Respon
 }
 
 // hasRoom reports whether a mempool has room for a transaction in the share of the organisation
-// that it says it is of; it is held against nobody else, should that not be so. While less than
-// half is used, everybody has. Cost beyond that: a look at each that waits.
+// that it says it is of. It counts against nobody else, even if that is false. While less than half
+// is used, everybody has room. Cost beyond that: a look at each that waits.
 func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
 	if 2*(pool.Size()+1) <= txsMax && 2*(pool.SizeBytes()+int64(len(tx))) <= bytesMax {
 		return true

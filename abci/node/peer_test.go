@@ -20,8 +20,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// stranger speaks CometBFT's protocol between nodes and runs no node: it says that it stands where
-// each of its peers stands, so that these tell it all votes, keeps every block that it is given,
+// stranger speaks CometBFT's protocol between nodes and runs no node. It says that it stands where
+// each of its peers stands, so that these tell it all votes. It keeps every block that it is given,
 // and sends the votes that a test wants. With the keys of a member it is one that attacks.
 type stranger struct {
 	p2p.BaseReactor

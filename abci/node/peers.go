@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// redialEvery is how often a peer that is not connected is looked at.
+	// redialEvery is how often we look at a peer without a connection.
 	redialEvery = 500 * time.Millisecond
-	// otherSideDials is for how many looks a peer is left to dial us before we dial it: it may be
-	// behind an address that reaches us and that we do not reach, or the other way round. Longer
-	// than dialling takes.
+	// otherSideDials is for how many looks we leave a peer to dial us before we dial it. It may be
+	// behind an address that reaches us and that we do not reach, or the other way round. The time
+	// is longer than dialling takes.
 	otherSideDials = 20
 	// lasts is after how many looks a connection has lasted, pauseMaxLog the logarithm of how many
 	// looks pass at most between two dials of one that does not: 7 s.
@@ -25,11 +25,11 @@ const (
 // peering keeps a node connected with the peers of its configuration, instead of CometBFT's
 // persistent peers.
 //
-// Those are dialled by both ends, again and again at the same time after a restart. When the two
-// connections cross, the switch may remove the one that both keep: its set of peers removes by id
-// whichever connection failed (PeerSet.Remove of CometBFT v0.40.0). Such a pair stays apart for
-// good, and an organisation whose votes are needed with it. Besides, after 100 s it would dial ever
-// more rarely, up to hours.
+// Both ends dial those, again and again at the same time after a restart. When the two connections
+// cross, the switch may remove the one that both keep: its set of peers removes by id whichever
+// connection failed (PeerSet.Remove of CometBFT v0.40.0). Such a pair stays apart for good, and
+// with it an organisation whose votes the others need. Besides, after 100 s it would dial ever more
+// rarely, up to hours.
 //
 // Invariant: of two nodes one dials, that with the smaller id, unless it does not succeed for long.
 type peering struct {
@@ -39,7 +39,7 @@ type peering struct {
 	list []string // id@host:port
 	// barred tells that a peer is to stay disconnected for a while.
 	barred func(p2p.ID) bool
-	// dials are connections being made: they do not end with ctx, but with CometBFT.
+	// dials are connections under way: they do not end with ctx, but with CometBFT.
 	dials sync.WaitGroup
 }
 
@@ -76,8 +76,8 @@ func (p *peering) keep(ctx context.Context, peer string) {
 	}
 }
 
-// redial decides at every look whether a peer is dialled. One that ends connections as soon as they
-// are made, or that this node does not let in, is dialled ever more rarely.
+// redial decides at every look whether to dial a peer. It dials ever more rarely one that ends
+// connections as soon as they are made, or that this node does not let in.
 type redial struct {
 	connected, apart int // looks in a row that found it so
 	short            int // connections in a row that did not last
@@ -101,8 +101,8 @@ func (r *redial) look(connected bool, own, peer p2p.ID) bool {
 	return dials(own, peer, r.apart)
 }
 
-// dialled takes the result of dialling: a connection has yet to last. A peer that is not reached is
-// tried again at the next look.
+// dialled takes the result of dialling: a connection has yet to last. When the peer is out of
+// reach, the next look tries again.
 func (r *redial) dialled(err error) {
 	var rejected p2p.ErrRejected
 	if err == nil || errors.As(err, &rejected) && rejected.IsFiltered() {

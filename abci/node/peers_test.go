@@ -8,8 +8,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 )
 
-// A peer that ends connections as soon as they are made is dialled ever more rarely, up to every 7
-// s; one that is not reached at every look; and a connection that lasted makes all well again.
+// We dial a peer that ends connections as soon as they are made ever more rarely, up to every 7 s.
+// At every look we dial one that is out of reach. A connection that lasted makes all well again.
 func TestAPeerThatEndsConnectionsIsDialledMoreRarely(t *testing.T) {
 	small, great := p2p.ID(strings.Repeat("1", 40)), p2p.ID(strings.Repeat("a", 40))
 	dialled := func(r *redial, looks int, err error) (at []int) {

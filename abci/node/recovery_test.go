@@ -8,7 +8,8 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 )
 
-// What an organisation cannot show any more it is told by another, over CometBFT's connections.
+// An organisation that cannot show its rows any more gets them from another, over CometBFT's
+// connections.
 func TestRowsComeFromAnotherOrganisation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stop ends the parts and waits for each: the doors first, then CometBFT, which may still wait for
-// a vote of the effect consensus, and then that, which rolls back what is open.
+// stop ends the parts and waits for each. The doors end first, then CometBFT, which may still wait
+// for a vote of the effect consensus. That consensus ends last, and rolls back what is open.
 func (n *node) stop(r *running) error {
 	defer r.endEffects()
 	r.endParts()

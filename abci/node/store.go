@@ -23,7 +23,7 @@ func openOwnStore(dir string) (dbm.DB, error) {
 }
 
 // store is a store of CometBFT in which a read after Close finds nothing. CometBFT does not wait
-// for its routines of single peers when it stops; one that reads the block store once more would
+// for its routines of single peers when it stops. One that reads the block store once more would
 // panic on the error of a closed store, and take the process down in the middle of its orderly end.
 // To find nothing is an answer these routines know.
 type store struct {

@@ -90,7 +90,7 @@ func TestStrangersReadNothing(t *testing.T) {
 }
 
 // A node whose organisation leaves is disconnected, gets no block that comes later, and gets in no
-// more: the others have it among their peers as before, also after a restart, when they are behind
+// more. The others have it among their peers as before, also after a restart, when they are behind
 // and let their peers in. Named by an operator it gets in.
 func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 	if testing.Short() {

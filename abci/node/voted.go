@@ -22,12 +22,12 @@ import (
 // the last ones.
 const votedMax = 32
 
-// voted reads what this node voted on effects at heights from on, one vote for each execution, from
-// the log that CometBFT keeps of its consensus beside head (E5). CometBFT writes a precommit there,
-// and waits for the disk, before any other node can see it. The log is read before CometBFT starts,
-// the newest file first: back to that height, or, since what is pending is voted on again at each
-// height, until a vote on it was found and all of the next height was read. CometBFT begins a file
-// every 10 MB.
+// voted reads what this node voted on effects at heights from on, one vote for each execution. It
+// reads the log that CometBFT keeps of its consensus beside head (E5). CometBFT writes a precommit
+// there, and waits for the disk, before any other node can see it. The node reads the log before
+// CometBFT starts, the newest file first, back to that height. Organisations vote again on what is
+// pending at each height. So a vote on it also ends the reading, once all of height next was read.
+// CometBFT begins a file every 10 MB.
 func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
 	files, err := filepath.Glob(head + ".[0-9]*")
 	if err != nil {

@@ -81,9 +81,9 @@ func forge(t *testing.T, as member, by member, height int64, round int32, extens
 	return v.ToProto()
 }
 
-// A member signs, with its own validator's key, the votes that a tampered database would need, in
-// the name of everybody: acme commits nothing that the others have otherwise (E1), and its database
-// comes right.
+// A member signs the votes that a tampered database would need, with its own validator's key and in
+// the name of everybody. Then acme commits nothing that the others have otherwise (E1), and its
+// database comes right.
 func TestAMemberForgesNobodysLiveVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -242,9 +242,9 @@ func precommit(t *testing.T, by member, as *cmtproto.Vote, extension []byte) *cm
 	return &v
 }
 
-// A member tells each of the others another vote, in whole precommits with its own key: each block
-// commits all the same, and those who heard a vote that is not the one on the chain have evidence
-// that holds with the genesis alone. Nobody else is accused.
+// A member tells each of the others another vote, in whole precommits with its own key. Each block
+// commits all the same. Those who heard a vote that is not the one on the chain have evidence that
+// holds with the genesis alone. Nobody else is accused.
 func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three nodes take some seconds")

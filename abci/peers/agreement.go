@@ -117,8 +117,8 @@ func (r *Agreements) OnStop() {
 }
 
 // Ask asks organisations, in ascending order, whether they agree to a transaction without
-// agreements, and returns when each has answered, when answers are enough although some do not
-// come, or when ctx ends: the answers, whose signatures were checked, by organisation.
+// agreements. It returns when each has answered, when answers are enough although some do not come,
+// or when ctx ends. It returns the answers, whose signatures were checked, by organisation.
 func (r *Agreements) Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string, enough func(map[string]Reply) bool) map[string]Reply {
 	question := &round{id: id, asked: organisations, answers: make(chan Reply, len(organisations))}
 	r.mu.Lock()

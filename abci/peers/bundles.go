@@ -20,17 +20,17 @@ const (
 )
 
 const (
-	// passBytesMax bounds what is passed on at once, to one that connects or when the order stands
-	// still.
+	// passBytesMax bounds what a node passes on at once, to one that connects or when the order
+	// stands still.
 	passBytesMax = 4 << 20
-	// peerLook is how often it is looked whether a peer that lags has caught up.
+	// peerLook is how often serve looks whether a peer that lags has caught up.
 	peerLook = 100 * time.Millisecond
-	// standLook is how often it is looked whether the order stands still.
+	// standLook is how often watch looks whether the order stands still.
 	standLook = 100 * time.Millisecond
-	// standsAfter is how long no block comes, though transactions wait, until they are passed on;
+	// standsAfter is how long no block comes, though transactions wait, until watch passes them on;
 	// longer each time that it does not help.
 	standsAfter, standsAfterMax = 2 * time.Second, 10 * time.Second
-	// Once it helped, somebody is not connected to somebody: for some time it is done sooner.
+	// Once it helped, somebody has no connection to somebody: for some time watch does it sooner.
 	knownStandsAfter, knownFor = 100 * time.Millisecond, time.Minute
 )
 
@@ -46,10 +46,10 @@ type BundlesOptions struct {
 // connected to. CometBFT's own gossip, in which everybody passes on to everybody what it received,
 // brings each bundle n-1 times to each of n nodes; this brings it once.
 //
-// Invariant A6: bundles reach a peer in the order in which they were sent. Invariant A7: what waits
-// is passed on to whoever connects, and by everybody when no block comes although something waits.
-// For a gateway need not be connected to the validator whose turn it is, which proposes nothing
-// while it knows of no transaction.
+// Invariant A6: bundles reach a peer in the order in which they were sent. Invariant A7: a node
+// passes what waits on to each peer that connects, and everybody does so when no block comes
+// although something waits. For a gateway need not be connected to the validator whose turn it is,
+// which proposes nothing while it knows of no transaction.
 type Bundles struct {
 	p2p.BaseReactor
 	opt BundlesOptions

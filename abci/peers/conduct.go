@@ -85,8 +85,8 @@ func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error)
 	c.Offence(sw, peer, what, err)
 }
 
-// Malformed is Offence for what cannot be decoded. What a later version's node may rightly send is
-// dropped: during a rolling upgrade both kinds of nodes are needed.
+// Malformed is Offence for what cannot be decoded. It drops what a later version's node may rightly
+// send: during a rolling upgrade both kinds of nodes are needed.
 func (c *Conduct) Malformed(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if wire.MayBeNewer(err) {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; it may be of a later version, and is ignored", "error", err)

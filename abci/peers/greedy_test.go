@@ -20,8 +20,8 @@ import (
 
 var rowsAsked = backend.Ranges{Bits: 5, List: []uint32{24, 31}}
 
-// Two are told at once, each organisation once. Whoever found no place goes before one that was
-// told since, however quickly that one asks again.
+// Two are told at once, each organisation once. An organisation that found no place goes before one
+// that was told since, however quickly that one asks again.
 func TestAGreedyAskerDoesNotKeepOthersFromBeingTold(t *testing.T) {
 	b := newBench(t, 4, nil)
 	greedy, err := b.read(0, 3, 7)

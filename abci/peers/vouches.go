@@ -24,7 +24,7 @@ type VouchesOptions struct {
 }
 
 // Vouches keeps vouches current on connections that are there. A node shows its vouch when it
-// connects, and cannot change it while it runs; when keys of its organisation are replaced, it
+// connects, and cannot change it while it runs. When keys of its organisation are replaced, it
 // tells its peers the one by the new keys here.
 type Vouches struct {
 	p2p.BaseReactor
