@@ -103,8 +103,8 @@ func ordinary(t testing.TB, n, keys int) []BundledTx {
 }
 
 // A batch, with any contents, is right exactly when each signature is right alone, by voi's rule of
-// ZIP 215: at all edges of the rule, in batches of one key and of many, below and above the sizes
-// at which the sum is computed in another way.
+// ZIP 215. The test tries all edges of the rule, in batches of one key and of many. Batches are
+// below and above the sizes at which the sum is computed in another way.
 func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))

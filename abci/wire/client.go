@@ -38,9 +38,9 @@ func DecodeSignedProposal(signed *SignedProposal) (BundledTx, error) {
 var cofactored = &voi.Options{Verify: voi.VerifyOptionsZIP_215}
 
 // VerifyProposals verifies the signatures of all transactions whose clients sign, together, and
-// reports whether all are right. Cost of each: about a fifth of a verification in a batch of
-// hundreds by few clients; of those signed together, of one for all, and of each the SHA-256 of its
-// path.
+// reports whether all are right. Each signature costs about a fifth of a verification in a batch of
+// hundreds by few clients. Transactions signed together cost one signature for all, and for each
+// the SHA-256 of its path.
 func VerifyProposals(chainID string, txs []BundledTx) bool {
 	claims := claimsOf(chainID, txs)
 	switch len(claims) {

@@ -13,8 +13,8 @@ func MerkleRoot(leaves []Hash) Hash {
 		return sha256.Sum256(nil)
 	}
 	// A stack of complete subtrees, largest first, as in counting up in binary: leaf i closes as
-	// many subtrees as i+1 has trailing zero bits. What is left is folded from the right, which
-	// splits at the largest power of two.
+	// many subtrees as i+1 has trailing zero bits. The rest is folded from the right, which splits
+	// at the largest power of two.
 	var stack []Hash
 	for i, leaf := range leaves {
 		stack = append(stack, leaf)
@@ -63,9 +63,9 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) bool
 	return index < size && len(path) == pathLength(index, size) && inclusionRoot(leaf, index, size, path) == root
 }
 
-// pathLength is the number of hashes in the path of leaf index, below size: one for each level
-// below that on which its way joins the last leaf's, and above one for each that it comes to from
-// the right.
+// pathLength is the number of hashes in the path of leaf index, below size. There is one for each
+// level below that on which its way joins the last leaf's. Above, there is one for each level that
+// it comes to from the right.
 func pathLength(index, size uint64) int {
 	below := bits.Len64(index ^ (size - 1))
 	return below + bits.OnesCount64(index>>below)

@@ -8,7 +8,7 @@ import (
 )
 
 // shape says how often the fields of a message may repeat, so that they are counted before anything
-// is decoded: a MiB of empty messages is half a million of them, and a hundred MiB once decoded.
+// is decoded. A MiB of empty messages is half a million of them, and a hundred MiB once decoded.
 // Fields that it does not name stand once.
 type shape []repeats
 
@@ -162,7 +162,7 @@ func peekNumber(raw []byte, wanted protowire.Number) uint64 {
 }
 
 // Head is what stands at the beginning of what an organisation signs, read without decoding the
-// rest: nothing in it is known to be right before the signature is verified and the whole is
+// rest. Nothing in it is known to be right before the signature is verified and the whole is
 // decoded.
 type Head struct {
 	ChainID, Organisation string

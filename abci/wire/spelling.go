@@ -61,11 +61,12 @@ func spellingLocked(m protoreflect.MessageDescriptor) spelling {
 	return s
 }
 
-// check says where a message leaves its one spelling: known fields, ascending; each once, but those
-// that repeat; packed where it can be; no defaults, but in a oneof; at most one field of a oneof;
-// tags, lengths and integers in their shortest form. It is what consensus takes for valid, so that
-// it depends on no library's order of encoding, which may be another one in another version. Texts
-// are left to the decoder. Cost: one step for each field, and no memory.
+// check says where a message leaves its one spelling. In this, fields are known and ascending, and
+// each stands once, but those that repeat, which are packed where they can be. There are no
+// defaults, but in a oneof, and at most one field of a oneof. Tags, lengths and integers are in
+// their shortest form. Consensus takes this spelling for valid, so that it depends on no library's
+// order of encoding, which may be another one in another version. Texts are left to the decoder.
+// Cost: one step for each field, and no memory.
 func (s spelling) check(raw []byte) (wrong misspelled, ok bool) {
 	last, chosen := protowire.Number(0), false
 	for at := 0; at < len(raw); {

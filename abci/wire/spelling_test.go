@@ -34,8 +34,8 @@ func allMessages() (out []protoreflect.MessageDescriptor) {
 	return out
 }
 
-// What spelling is written for: at most one oneof, no map, no number but varints, and those that
-// repeat packed.
+// All messages are of the kind that spelling is written for. They have at most one oneof, no map
+// and no number but varints, and those that repeat are packed.
 func TestSpellingKnowsAllKindsOfFields(t *testing.T) {
 	messages := allMessages()
 	if len(messages) < 40 {
@@ -233,7 +233,7 @@ func generated(t testing.TB, m protoreflect.MessageDescriptor) proto.Message {
 	return found.New().Interface()
 }
 
-// What spelling takes is what encodes as it was: what consensus took for valid when it compared
+// Spelling takes exactly what encodes as it was. Consensus took that for valid when it compared
 // with what the library made of it.
 func FuzzSpelling(f *testing.F) {
 	messages := allMessages()

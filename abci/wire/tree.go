@@ -7,9 +7,9 @@ import (
 )
 
 // SignedTogetherMax bounds the proposals under one signature, and pathMax the hashes that each
-// carries. Signers to whom a signature is dear may want many. What costs nodes least is treeSize:
-// of more, less of the signature is saved than the longer paths cost, whose bytes every node
-// receives several times, hashes, and keeps.
+// carries. Signers to whom a signature is dear may want many. With treeSize, nodes have the least
+// cost. A tree of more saves less of the signature than its longer paths cost, whose bytes every
+// node receives several times, hashes, and keeps.
 const (
 	SignedTogetherMax = 1 << pathMax
 	pathMax           = 10

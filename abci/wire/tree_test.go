@@ -35,7 +35,8 @@ func with(tx BundledTx, signature []byte) BundledTx {
 func verifies(chainID string, tx BundledTx) bool { return VerifyProposals(chainID, []BundledTx{tx}) }
 
 // Each of several that a client signed together is right by itself and with the others, with
-// exactly its signature, at every place of every shape of tree; one alone is signed as ever.
+// exactly its signature. This holds at every place of every shape of tree. One alone is signed as
+// ever.
 func TestWhatIsSignedTogetherIsVerifiedAlone(t *testing.T) {
 	for _, n := range append([]int{SignedTogetherMax, SignedTogetherMax + 1}, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17) {
 		txs := signTogether(t, testKey(1), n, 0)
