@@ -6,7 +6,8 @@ CREATE TABLE account (id int PRIMARY KEY, balance numeric NOT NULL, note text);
 INSERT INTO account SELECT i, i * 1.5, 'account of customer ' || i FROM generate_series(1, :rows) i;
 GRANT ALL ON account TO alice;
 CREATE TABLE test.sample (what text, seconds float8, rows float8);
--- Seconds of processor that this backend has used, in hundredths: what takes less than a few is measured several times together.
+-- Seconds of processor that this backend has used, in hundredths. Work that takes less than a few
+-- is measured several times together.
 CREATE FUNCTION test.cpu() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT (f[12]::float8 + f[13]::float8) / 100 FROM regexp_split_to_array(regexp_replace(pg_read_file('/proc/self/stat'), '^.*\) ', ''), ' ') f $$;
 CREATE PROCEDURE test.measure(what text, sql text, rows float8 DEFAULT 0, clock boolean DEFAULT false, times int DEFAULT 1) LANGUAGE plpgsql AS $$
@@ -21,7 +22,8 @@ BEGIN
 END $$;
 CREATE FUNCTION test.repair(step text, later int DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
     SELECT count(*) FROM chainify_node.position() p, chainify_node.repair(p.number, p.hash, p.number + later, NULL, step) r $$;
--- One row tampered with, found when a block changes it; the certified hash is known, as it is to the node by then.
+-- One row tampered with, found when a block changes it. The certified hash is known, as it is to
+-- the node by then.
 CREATE FUNCTION test.hash_elsewhere(tx bytea) RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
     hash bytea;
@@ -70,7 +72,8 @@ BEGIN
         CALL test.measure('checkpoint', 'SELECT chainify_node.checkpoint()', n, true);
         COMMIT;
     END LOOP;
-    -- As the maintenance worker keeps it: the history since the oldest checkpoint kept is what repair lays over the base.
+    -- The history is as the maintenance worker keeps it: repair lays its part since the oldest
+    -- checkpoint kept over the base.
     CALL test.measure('fold', 'SELECT * FROM chainify_node.fold_history(1000000)', 100 * 20 * many);
     COMMIT;
     FOR i IN 1 .. 20 * many LOOP
@@ -85,7 +88,7 @@ BEGIN
         CALL test.measure('repair by rows, at rest', 'SELECT test.repair(''rows'')', n);
         COMMIT;
     END LOOP;
-    -- What a block that deviates waits for.
+    -- A block that deviates waits for this.
     FOR i IN 1 .. many LOOP
         SET LOCAL chainify.guard = off;
         SET LOCAL session_replication_role = replica;

@@ -18,10 +18,10 @@ type Place struct {
 type Outcome struct{ P50, P99 time.Duration }
 
 // Simulate lets one client of organisation 0 submit transactions, each when the one before is
-// answered, and follows the messages: bundle to the proposer, proposal, prevotes, precommits with
-// effect votes. work is what an order block takes where messages take no time; a third of it is
-// put before each of the three steps. Proposers take turns, and a step needs more than two thirds
-// of all. The seed makes it repeatable.
+// answered. It follows the messages: bundle to the proposer, proposal, prevotes, precommits with
+// effect votes. An order block takes the time work where messages take none, a third of it before
+// each of the three steps. Proposers take turns, and a step needs more than two thirds of all. The
+// seed makes it repeatable.
 func Simulate(n int, p Place, work time.Duration, transactions int, seed uint64) Outcome {
 	random := rand.New(rand.NewPCG(seed, uint64(n)))
 	message := func(from, to int) time.Duration {

@@ -14,8 +14,8 @@ import (
 var mixSQL string
 
 // Mix are the parameters of the custom workload of Fabric++ (Sharma et al., "Blurring the Lines
-// between Blockchains and Database Systems", SIGMOD 2019, section 6.2): each transaction reads
-// some accounts and writes some, and both meet more often in a hot set.
+// between Blockchains and Database Systems", SIGMOD 2019, section 6.2). Each transaction reads some
+// accounts and writes some, and both meet more often in a hot set.
 type Mix struct {
 	Accounts int     // N
 	Each     int     // RW: accounts that a transaction reads, and as many that it writes

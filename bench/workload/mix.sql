@@ -1,4 +1,5 @@
--- The custom workload of Fabric++ (Sharma et al., SIGMOD 2019, section 6.2): accounts that transactions read and write.
+-- The custom workload of Fabric++ (Sharma et al., SIGMOD 2019, section 6.2): accounts that
+-- transactions read and write.
 CREATE SCHEMA mix;
 
 CREATE TABLE mix.account (
@@ -10,7 +11,7 @@ CREATE FUNCTION mix.fill(accounts bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO mix.account SELECT a, 1000 FROM generate_series(1, accounts) a;
 $$;
 
--- What is written depends on what was read.
+-- The values written depend on the values read.
 CREATE FUNCTION mix.read_write(reads bigint[], writes bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     total bigint;

@@ -1,6 +1,7 @@
--- Smallbank (Alomari et al., "The Cost of Serializability on Platforms That Use Snapshot Isolation", ICDE 2008): three tables, six
--- transactions as functions. What a bank would refuse (too little money) returns false and changes nothing, so that
--- a transaction fails in no system and all systems do the same work.
+-- Smallbank (Alomari et al., "The Cost of Serializability on Platforms That Use Snapshot
+-- Isolation", ICDE 2008): three tables, six transactions as functions. One that a bank would refuse
+-- (too little money) returns false and changes nothing. So a transaction fails in no system, and
+-- all systems do the same work.
 CREATE SCHEMA smallbank;
 
 CREATE TABLE smallbank.accounts (
@@ -77,8 +78,8 @@ BEGIN
 END
 $$;
 
--- The block without a ledger: the same calls in one transaction of one session. `kinds` numbers the functions in
--- the order in which they stand above.
+-- The block without a ledger: the same calls in one transaction of one session. `kinds` numbers the
+-- functions in the order in which they stand above.
 CREATE FUNCTION smallbank.run_block(kinds int[], c bigint[], d bigint[], v numeric[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     kind int;

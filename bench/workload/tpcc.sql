@@ -1,9 +1,13 @@
--- TPC-C (standard specification, revision 5.11): its nine tables and the two transactions that make up nine tenths of its load,
--- NewOrder and Payment, as functions, and OrderStatus, which only reads. Where it differs:
---   * sizes are parameters of tpcc.fill, and there are no orders at the beginning: neither of the two reads old ones;
---   * the history has a primary key, the customer and the number of the payment, which a ledger table needs;
+-- TPC-C (standard specification, revision 5.11), with its nine tables. NewOrder and Payment, which
+-- make up nine tenths of its load, are functions. So is OrderStatus, which only reads. Where it
+-- differs:
+--   * sizes are parameters of tpcc.fill, and there are no orders at the beginning: neither NewOrder
+--     nor Payment reads old ones;
+--   * the history has a primary key, the customer and the number of the payment, which a ledger
+--     table needs;
 --   * the ten S_DIST columns are one array;
---   * a NewOrder with an item that does not exist returns NULL and changes nothing, so that it fails in no system.
+--   * a NewOrder with an item that does not exist returns NULL and changes nothing, so that it
+--     fails in no system.
 -- Everything is a function of the arguments, the tables and the time of the transaction.
 CREATE SCHEMA tpcc;
 
@@ -137,7 +141,8 @@ CREATE FUNCTION tpcc.last_name(number integer) RETURNS text LANGUAGE sql IMMUTAB
     FROM (VALUES (ARRAY['BAR', 'OUGHT', 'ABLE', 'PRI', 'PRES', 'ESE', 'ANTI', 'CALLY', 'ATION', 'EING'])) v (syllables)
 $$;
 
--- Ten districts in each warehouse; `customers` in each district, of `names` different last names. One customer in ten has bad credit.
+-- Ten districts in each warehouse; `customers` in each district, of `names` different last names.
+-- One customer in ten has bad credit.
 CREATE FUNCTION tpcc.fill(warehouses integer, items integer, customers integer, names integer) RETURNS void LANGUAGE sql AS $$
     INSERT INTO tpcc.item SELECT i, 1 + i % 10000, tpcc.filler('item' || i, 14 + i % 11), 1 + i % 9900 / 100.0, tpcc.filler('data' || i, 26 + i % 25)
         FROM generate_series(1, items) i;
@@ -156,7 +161,8 @@ CREATE FUNCTION tpcc.fill(warehouses integer, items integer, customers integer, 
         FROM generate_series(1, warehouses) w, generate_series(1, 10) d, generate_series(1, customers) c;
 $$;
 
--- Clause 2.4.2. Line i orders `quantities[i]` of `items[i]` from the stock of warehouse `suppliers[i]`. Returns what the customer pays.
+-- Clause 2.4.2. Line i orders `quantities[i]` of `items[i]` from the stock of warehouse
+-- `suppliers[i]`. Returns what the customer pays.
 CREATE FUNCTION tpcc.new_order(w integer, d integer, c integer, items integer[], suppliers integer[], quantities integer[])
     RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
@@ -203,8 +209,8 @@ CREATE FUNCTION tpcc.new_order_stock(w integer, d integer, c integer, items inte
     SELECT DISTINCT supplier, item FROM unnest(suppliers, items) line (supplier, item)
 $$;
 
--- Clause 2.5.2. The customer is given by number or, when that is NULL, by last name: the middle one of that name by first name.
--- Returns the customer's balance.
+-- Clause 2.5.2. The customer is given by number or, when that is NULL, by last name: the middle one
+-- of that name by first name. Returns the customer's balance.
 CREATE FUNCTION tpcc.payment(w integer, d integer, cw integer, cd integer, c integer, last text, amount numeric)
     RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
@@ -238,7 +244,8 @@ CREATE FUNCTION tpcc.payment_customer(w integer, d integer, cw integer, cd integ
         ORDER BY k.c_first, k.c_id OFFSET ((SELECT count(*) FROM tpcc.customer n WHERE n.c_w_id = cw AND n.c_d_id = cd AND n.c_last = last) - 1) / 2 LIMIT 1))) p (payer)
 $$;
 
--- Clause 2.6.2, by name or by number: what the customer owes and the lines of the last order, as one text; NULL without an order.
+-- Clause 2.6.2, by name or by number: what the customer owes and the lines of the last order, as
+-- one text; NULL without an order.
 CREATE FUNCTION tpcc.order_status(w integer, d integer, c integer, last text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
     buyer    tpcc.customer;
@@ -263,8 +270,8 @@ CREATE FUNCTION tpcc.order_all(items integer) RETURNS bigint LANGUAGE sql AS $$
         FROM (SELECT c_w_id, c_d_id, c_id FROM tpcc.customer ORDER BY c_w_id, c_d_id, c_id) customer
 $$;
 
--- What the specification asks of the tables between transactions (clause 3.3.2, conditions 1 to 5 and 8 to 10 as far as these
--- transactions reach), one row for each condition that is violated.
+-- The conditions that the specification sets for the tables between transactions: clause 3.3.2, 1
+-- to 5 and 8 to 10 as far as these transactions reach. Each that is violated gives one row.
 CREATE FUNCTION tpcc.violations() RETURNS TABLE (condition text, what text) LANGUAGE sql STABLE AS $$
     SELECT 'W_YTD is the sum of D_YTD', w_id::text FROM tpcc.warehouse
         WHERE w_ytd <> (SELECT sum(d_ytd) FROM tpcc.district WHERE d_w_id = w_id)
