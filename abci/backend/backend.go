@@ -370,6 +370,12 @@ type Answer struct {
 	SQLState, Message string
 }
 
+// OfEngines is a database whose ledger may be one of several engines.
+type OfEngines interface {
+	// Shared tells whether it is, as known last. It does not wait.
+	Shared() bool
+}
+
 // Desk is a database whose clients submit transactions by SQL, and that does not reach the node.
 // The node looks for what they ask, and answers. A request is submitted at most once: it is
 // answered before. Nothing in it is trusted but its role.

@@ -186,6 +186,7 @@ func engineAgrees(t *testing.T, mariaDB ...string) {
 		}
 	}
 	for _, o := range net.Organisations {
+		refusesAtOnce(ctx, t, o)
 		refusesWrites(ctx, t, o)
 		submitsBySQL(ctx, t, o)
 		toolsSpeakOf(ctx, t, o)
@@ -197,6 +198,17 @@ func engineAgrees(t *testing.T, mariaDB ...string) {
 	})
 	_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
 	must(t, err)
+}
+
+// refusesAtOnce submits what engines execute otherwise than each other. The caller sees that no
+// block has it.
+func refusesAtOnce(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	_, err := submitted(ctx, o, "clerk", sqlStatement("UPDATE stock SET name = lower(name)"))
+	var refused *gateway.Error
+	if !errors.As(err, &refused) || refused.SQLState != "CH011" || !strings.Contains(refused.Message, "lower") {
+		t.Errorf("%s: a function that engines compute otherwise: %v, want CH011 at once", o.Name, err)
+	}
 }
 
 // toolsSpeakOf asks doctor, verify and metrics about a MariaDB.

@@ -110,6 +110,8 @@ type Options struct {
 	// Suspended gives until when the order refuses what a client of the organisation submits, who
 	// signs itself or has no key. nil: never.
 	Suspended func(role string, key []byte) time.Time
+	// Refused says why no organisation will run a text, or gives nil. nil: texts are not judged.
+	Refused func(kind wire.Kind, text string) *Error
 	// Shares gives how many transactions of a client and of the organisation a block accepts; 0: as
 	// many as it holds. nil: both.
 	Shares func() (client, organisation int)
@@ -185,6 +187,9 @@ func New(opt Options) (*Gateway, error) {
 	}
 	if opt.ClientRole == nil {
 		opt.ClientRole = func([]byte) (string, bool) { return "", false }
+	}
+	if opt.Refused == nil {
+		opt.Refused = func(wire.Kind, string) *Error { return nil }
 	}
 	if opt.Suspended == nil {
 		opt.Suspended = func(string, []byte) time.Time { return time.Time{} }
@@ -311,6 +316,11 @@ func (g *Gateway) prepare(role string, statements []*wire.Statement) ([]*entry, 
 	}
 	if g.opt.OrderingOnly() {
 		return nil, ordersOnly(g.opt.Organisation)
+	}
+	for i, s := range statements {
+		if err := g.opt.Refused(s.GetKind(), s.GetSql()); err != nil {
+			return nil, ofSeveral("statements", i, len(statements), err)
+		}
 	}
 	if err := g.checkSuspended(role, nil); err != nil {
 		return nil, err

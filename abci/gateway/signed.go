@@ -54,16 +54,16 @@ func decodeSigned(signed []*wire.SignedProposal) ([]wire.BundledTx, error) {
 	for i, s := range signed {
 		var err error
 		if txs[i], err = wire.DecodeSignedProposal(s); err != nil {
-			return nil, ofSeveral(i, len(signed), malformed("%v", err))
+			return nil, ofSeveral("proposals", i, len(signed), malformed("%v", err))
 		}
 	}
 	return txs, nil
 }
 
-// ofSeveral says of which proposal of a request an error is.
-func ofSeveral(i, n int, e *Error) *Error {
+// ofSeveral names the one of n in a field of a request that an error is about.
+func ofSeveral(field string, i, n int, e *Error) *Error {
 	if n > 1 {
-		e.Message = fmt.Sprintf("proposals[%d]: %s", i, e.Message)
+		e.Message = fmt.Sprintf("%s[%d]: %s", field, i, e.Message)
 	}
 	return e
 }
@@ -86,7 +86,7 @@ func (g *Gateway) prepareSigned(txs []wire.BundledTx) ([]*entry, error) {
 		prepared[tx.ID] = true
 		p := tx.Proposal
 		if height := uint64(max(g.height, 0)); !acceptable(p.ValidUntilHeight, height) {
-			return nil, ofSeveral(i, len(txs), notAcceptable("proposal.valid_until_height", p.ValidUntilHeight, height))
+			return nil, ofSeveral("proposals", i, len(txs), notAcceptable("proposal.valid_until_height", p.ValidUntilHeight, height))
 		}
 		e := &entry{
 			id: tx.ID, role: p.Client.Role, validUntil: p.ValidUntilHeight, queuedAt: now,
@@ -137,7 +137,10 @@ func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 	client := txs[0].Proposal.Client
 	for i, tx := range txs {
 		if err := g.checkSigner(tx.Proposal, client); err != nil {
-			return ofSeveral(i, len(txs), err)
+			return ofSeveral("proposals", i, len(txs), err)
+		}
+		if err := g.opt.Refused(tx.Proposal.Kind, tx.Proposal.Sql); err != nil {
+			return ofSeveral("proposals", i, len(txs), err)
 		}
 	}
 	if role, known := g.opt.ClientRole(client.Key); !known || role != client.Role {
@@ -151,7 +154,7 @@ func (g *Gateway) checkSigned(txs []wire.BundledTx) error {
 	}
 	if !g.signatures.verify(txs) {
 		wrong := wire.FirstWrongProposal(g.opt.ChainID, txs)
-		return ofSeveral(wrong, len(txs), &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"})
+		return ofSeveral("proposals", wrong, len(txs), &Error{SQLState: StateNotRegistered, Message: "the signature is not by the client's key"})
 	}
 	return g.Admit(fmt.Sprintf("key %x", client.Key), len(txs))
 }

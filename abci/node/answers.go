@@ -3,9 +3,13 @@ package node
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/portable"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -98,6 +102,20 @@ func (n *node) clientRole(key []byte) (string, bool) {
 // suspended is until when nothing of a client of the organisation is ordered.
 func (n *node) suspended(role string, key []byte) time.Time {
 	return n.app.Suspended(&wire.Client{Organisation: n.opt.Config.Organisation, Role: role, Key: key})
+}
+
+// refused says why no organisation will run a text: in a ledger of several engines they differ
+// about it.
+func (n *node) refused(kind wire.Kind, text string) *gateway.Error {
+	b, known := n.backend.(backend.OfEngines)
+	if !known || !b.Shared() {
+		return nil
+	}
+	var refusal *portable.Refusal
+	if errors.As(portable.JudgeText(kind, text), &refusal) {
+		return &gateway.Error{SQLState: refusal.SQLState, Message: refusal.Construct, Detail: "The ledger is one of several database engines, which would not execute it alike."}
+	}
+	return nil
 }
 
 // shares are how many transactions of a client and of an organisation a block accepts.

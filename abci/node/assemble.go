@@ -54,7 +54,7 @@ func (n *node) assemble() error {
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
-		ClientRole: n.clientRole, Suspended: n.suspended, Shares: n.shares, BlockKeys: n.blockKeys, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		ClientRole: n.clientRole, Suspended: n.suspended, Refused: n.refused, Shares: n.shares, BlockKeys: n.blockKeys, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
 		Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {

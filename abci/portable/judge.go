@@ -55,6 +55,22 @@ type Ledger struct {
 	Procedures map[string]*canonical.Procedure
 }
 
+// JudgeText is the part of Judge that a transaction's text alone decides. A ledger of several
+// engines never runs what it refuses. The error is a *Refusal. Cost: linear in the text.
+func JudgeText(kind wire.Kind, text string) error {
+	var err error
+	switch kind {
+	case wire.Kind_KIND_SQL:
+		_, err = Parse(text)
+	case wire.Kind_KIND_DEPLOY:
+		_, err = ParseDeploy(text)
+	}
+	if err != nil {
+		return &Refusal{RefusedState, err.Error()}
+	}
+	return nil
+}
+
 // Judge tells whether all engines execute a transaction alike: one verdict for every organisation.
 // The ledger is that before the transaction's block. The error is a *Refusal, which is the outcome
 // of the transaction. Cost: linear in the transaction.

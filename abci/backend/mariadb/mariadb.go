@@ -70,7 +70,11 @@ var (
 	_ backend.Inspector  = (*Backend)(nil)
 	_ backend.Maintainer = (*Backend)(nil)
 	_ backend.Desk       = (*Backend)(nil)
+	_ backend.OfEngines  = (*Backend)(nil)
 )
+
+// Shared implements backend.OfEngines: no ledger of a MariaDB is another.
+func (b *Backend) Shared() bool { return true }
 
 // New prepares a backend; the first Position connects.
 func New(cfg Config) (*Backend, error) {

@@ -25,6 +25,9 @@ func judges(standing string, transactions []byte) bool {
 	return standing == "" || standing == "shared" || bytes.Contains(transactions, []byte(portable.Encoding2))
 }
 
+// Shared implements backend.OfEngines.
+func (b *Backend) Shared() bool { return b.shared.Load() }
+
 // begin starts the block's transaction and judges those of the block by the ledger's tables
 // (spec/engines.md, "Statements"): one round trip. Called with mu held.
 func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals, error) {
@@ -39,6 +42,7 @@ func (b *Backend) begin(ctx context.Context, block *wire.OrderedBlock) (refusals
 		return refusals{}, err
 	}
 	b.standing = standing
+	b.shared.Store(standing == "shared")
 	if bytes.Contains(block.Transactions, []byte(portable.Encoding2)) {
 		b.standing = "" // the block may change it
 	}

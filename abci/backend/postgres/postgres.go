@@ -81,6 +81,8 @@ type Backend struct {
 	// standing is how the ledger stands to other engines, as the database told last on this
 	// connection; empty: not known.
 	standing string
+	// shared is what standing was last, also after a lost connection.
+	shared atomic.Bool
 	// scrubbedFor is the last block that met damage, for which all tables are read once.
 	scrubbedFor uint64
 
@@ -94,7 +96,10 @@ type process struct {
 	pid  uint32
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var (
+	_ backend.Backend   = (*Backend)(nil)
+	_ backend.OfEngines = (*Backend)(nil)
+)
 
 // New prepares a backend; the first Position connects.
 func New(cfg Config) (*Backend, error) {
