@@ -163,7 +163,7 @@ type Gateway struct {
 	orderTook      time.Duration // from when the bundle ordered last was made until the block with it was decided
 	retry          *bundle       // the mempool had no room for it
 	recent         *recentOutcomes
-	waiting        map[wire.TxID][]*waiter
+	waiting        waiters
 	waits          int
 	answered       int         // waits that the last committed block answered
 	lookups        []wire.TxID // ids in committed blocks whose results effects did not have
@@ -229,7 +229,7 @@ func New(opt Options) (*Gateway, error) {
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{}, flight: flight{roles: map[string]int{}}, stale: newStaleRows(),
-		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: map[wire.TxID][]*waiter{},
+		recent: newRecentOutcomes(opt.Limits.OutcomesKept), waiting: waiters{},
 	}
 	g.signatures = signatures{chainID: opt.ChainID, patience: g.patience}
 	return g, nil
@@ -507,7 +507,7 @@ func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
 }
 
 func (g *Gateway) wanted(id wire.TxID) bool {
-	return g.entries[id] != nil || len(g.waiting[id]) > 0
+	return g.entries[id] != nil || g.waiting[id] != nil
 }
 
 // settle records an outcome and wakes who waits for it. The first outcome stands. It returns how
@@ -531,13 +531,7 @@ func (g *Gateway) settle(r wire.TxResult) (ended int) {
 	if r.Block == 0 {
 		g.stats.Refused++
 	}
-	for _, w := range g.waiting[r.ID] {
-		if w.settled() {
-			ended++
-		}
-	}
-	delete(g.waiting, r.ID)
-	return ended
+	return g.waiting.settle(r.ID)
 }
 
 // Stats returns counters and sizes.

@@ -61,7 +61,10 @@ func (g *Gateway) addOverdue() {
 		}
 	}
 	for id := range g.waiting {
-		if g.entries[id] == nil && len(g.lookups) < lookupsAtOnce {
+		if len(g.lookups) >= lookupsAtOnce {
+			return
+		}
+		if g.entries[id] == nil {
 			g.lookups = append(g.lookups, id)
 		}
 	}

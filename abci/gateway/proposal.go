@@ -17,7 +17,7 @@ const (
 	// is asked for later.
 	statementsMax = 10_000
 	waitIDsMax    = 10_000
-	// idsWaitedMax bounds the ids of all waits: about a hundred bytes each.
+	// idsWaitedMax bounds the ids of all waits: about 150 bytes each.
 	idsWaitedMax = 1_000_000
 	lookupsMax   = 100_000
 

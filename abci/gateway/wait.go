@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/wire"
@@ -12,6 +13,7 @@ import (
 type waiter struct {
 	missing int
 	done    chan struct{}
+	places  []place // one for each id that had no outcome
 }
 
 // settled counts one outcome; true when it was the last one missing.
@@ -21,6 +23,84 @@ func (w *waiter) settled() bool {
 		close(w.done)
 	}
 	return w.missing == 0
+}
+
+// place is a waiter's in the list of those that wait for an id. It is left in one step, so that a
+// client's waits cost the others nothing.
+type place struct {
+	of            *waiter // nil: it is in no list
+	id            wire.TxID
+	before, after *place
+}
+
+// waiters are lists of places by id: the newest of each.
+type waiters map[wire.TxID]*place
+
+func (w waiters) add(p *place) {
+	if p.after = w[p.id]; p.after != nil {
+		p.after.before = p
+	}
+	w[p.id] = p
+}
+
+func (w waiters) remove(p *place) {
+	switch {
+	case p.of == nil:
+		return
+	case p.before != nil:
+		p.before.after = p.after
+	case p.after != nil:
+		w[p.id] = p.after
+	default:
+		delete(w, p.id)
+	}
+	if p.after != nil {
+		p.after.before = p.before
+	}
+	*p = place{}
+}
+
+// settle counts the outcome of an id, and returns how many waits it ended.
+func (w waiters) settle(id wire.TxID) (ended int) {
+	for p := w[id]; p != nil; {
+		if p.of.settled() {
+			ended++
+		}
+		next := p.after
+		*p = place{}
+		p = next
+	}
+	delete(w, id)
+	return ended
+}
+
+// lockedAtOnce is how many ids of a client the gateway looks at before others may have its lock.
+// CometBFT's Commit needs it.
+const lockedAtOnce = 256
+
+// inParts calls each under a lock, which it gives away after every lockedAtOnce calls.
+func inParts[T any](lock sync.Locker, list []T, each func(*T)) {
+	for part := range slices.Chunk(list, lockedAtOnce) {
+		lock.Lock()
+		for i := range part {
+			each(&part[i])
+		}
+		lock.Unlock()
+	}
+}
+
+// unique returns each id once.
+func unique(ids []wire.TxID) []wire.TxID {
+	if len(ids) == 1 {
+		return ids
+	}
+	met, out := make(map[wire.TxID]struct{}, len(ids)), make([]wire.TxID, 0, len(ids))
+	for _, id := range ids {
+		if _, twice := met[id]; !twice {
+			met[id], out = struct{}{}, append(out, id)
+		}
+	}
+	return out
 }
 
 // WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one.
@@ -50,8 +130,8 @@ func (g *Gateway) WaitAs(ctx context.Context, client string, ids []wire.TxID, li
 	defer g.idShares.Give(client, len(ids))
 	ctx, cancel := context.WithTimeout(ctx, waitTime(limit))
 	defer cancel()
-	w, unknown := g.register(ids)
-	defer g.unregister(ids, w)
+	w, unknown := g.register(unique(ids))
+	defer g.unregister(w)
 	lookupErr := g.lookUpUnknown(ctx, unknown, limit)
 	if limit > 0 {
 		select {
@@ -79,47 +159,33 @@ func waitTime(limit time.Duration) time.Duration {
 
 // register lists the waiter under every id without outcome, and returns those ids nothing is known
 // of. It does so before the database is asked, so that no outcome falls between asking and waiting.
+// Each id is there once.
 func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID) {
+	w := &waiter{missing: 1, done: make(chan struct{}), places: make([]place, 0, len(ids))} // 1: it does not end before all are listed
+	var unknown []wire.TxID
+	inParts(&g.mu, ids, func(id *wire.TxID) {
+		if _, ok := g.recent.get(*id); ok {
+			return
+		}
+		w.missing++
+		w.places = append(w.places, place{of: w, id: *id}) // within its capacity: no place moves
+		g.waiting.add(&w.places[len(w.places)-1])
+		if g.entries[*id] == nil {
+			unknown = append(unknown, *id)
+		}
+	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waits++
-	w := &waiter{done: make(chan struct{})}
-	var unknown []wire.TxID
-	for _, id := range ids {
-		if _, ok := g.recent.get(id); ok {
-			continue
-		}
-		w.missing++
-		g.waiting[id] = append(g.waiting[id], w)
-		if g.entries[id] == nil {
-			unknown = append(unknown, id)
-		}
-	}
-	if w.missing == 0 {
-		close(w.done)
-	}
+	w.settled()
 	return w, unknown
 }
 
-func (g *Gateway) unregister(ids []wire.TxID, w *waiter) {
+func (g *Gateway) unregister(w *waiter) {
+	inParts(&g.mu, w.places, g.waiting.remove)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waits--
-	for _, id := range ids {
-		list := g.waiting[id]
-		kept := list[:0]
-		for _, other := range list {
-			if other != w {
-				kept = append(kept, other)
-			}
-		}
-		clear(list[len(kept):])
-		if len(kept) == 0 {
-			delete(g.waiting, id)
-		} else {
-			g.waiting[id] = kept
-		}
-	}
 }
 
 // lookUpUnknown asks the database for lookupsAtOnce ids at a time, until it cannot be asked, which
@@ -147,13 +213,11 @@ func (g *Gateway) lookUpLater(ids []wire.TxID) {
 }
 
 func (g *Gateway) known(ids []wire.TxID) []wire.TxResult {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	results := make([]wire.TxResult, 0, len(ids))
-	for _, id := range ids {
-		if r, ok := g.recent.get(id); ok {
+	inParts(&g.mu, ids, func(id *wire.TxID) {
+		if r, ok := g.recent.get(*id); ok {
 			results = append(results, r)
 		}
-	}
+	})
 	return results
 }

@@ -149,7 +149,7 @@ func TestWaitAsksForManyOutcomesAtOnce(t *testing.T) {
 		"one":                {ids[:1], []int{1}, 1},
 		"a list":             {ids[:lookupsAtOnce], []int{lookupsAtOnce}, lookupsAtOnce},
 		"more than a list":   {ids, []int{lookupsAtOnce, lookupsAtOnce, 1}, len(ids)},
-		"one twice":          {[]wire.TxID{ids[1], ids[0], ids[1]}, []int{3}, 3},
+		"one twice":          {[]wire.TxID{ids[1], ids[0], ids[1]}, []int{2}, 3},
 		"one of them nobody": {[]wire.TxID{ids[0], {9}, ids[last]}, []int{3}, 2},
 	} {
 		f, db := withDatabase(t)
