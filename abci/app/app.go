@@ -93,7 +93,7 @@ type App struct {
 	mu       sync.RWMutex
 	state    *order.State // after the last Commit; nil before InitChain
 	founding bool         // until the first Commit
-	changed  bool         // the last Commit changed the registry, or came after a bundle in the mempool was found wrong
+	changed  bool         // the last Commit changed the registry
 	staged   *preview     // finalized, not committed
 	previews map[wire.Hash]*preview
 	body     *order.Body           // of the pending ledger block, nil when not read since the start
@@ -225,23 +225,23 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 }
 
 // CheckTx admits to the mempool what a block could accept now. Codes: order.CodeOK and those after
-// it. After each block CometBFT asks it again about all that is in the mempool. It then looks
-// again, once, if that block changed the registry or a bundle was found wrong. No block takes a
-// transaction signed with a key that counts no more. The cache may verify clients' signatures only
-// later, many together (openCache).
+// it. After each block CometBFT asks it again about all that is in the mempool. It then opens all
+// again, once, if that block changed the registry: no block takes a transaction signed with a key
+// that counts no more. Else it refuses what was found wrong meanwhile: the cache may verify
+// clients' signatures only later, many together (openCache).
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()
 	state, changed := a.state, a.changed
 	a.mu.RUnlock()
-	if req.Type == abci.CheckTxType_Recheck && !changed && !a.opened.foundWrong() {
-		return &abci.ResponseCheckTx{}, nil
+	if req.Type == abci.CheckTxType_Recheck && !changed {
+		return checked(a.opened.refuses(req.Tx)), nil
 	}
 	if state == nil {
 		return nil, errors.New("check transaction: the chain is not initialised")
 	}
 	tx, err := a.opened.admit(state.Registry(), req.Tx)
 	if err != nil {
-		return &abci.ResponseCheckTx{Code: order.CodeOf(err), Log: err.Error(), Codespace: codespace}, nil
+		return checked(err), nil
 	}
 	if tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient() {
 		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
@@ -258,6 +258,13 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 }
 
 const codespace = "chainify"
+
+func checked(err error) *abci.ResponseCheckTx {
+	if err == nil {
+		return &abci.ResponseCheckTx{}
+	}
+	return &abci.ResponseCheckTx{Code: order.CodeOf(err), Log: err.Error(), Codespace: codespace}
+}
 
 // Own tells of a bundle that this node's gateway hands to the mempool: it has verified its clients'
 // signatures.

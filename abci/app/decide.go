@@ -56,7 +56,8 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		return nil, fmt.Errorf("commit block %d: %w", staged.next.Height(), err)
 	}
 	staged.next.Settle()
-	a.changed = a.opened.takeWrong() || staged.next.Registry() != before.Registry()
+	a.opened.committed()
+	a.changed = staged.next.Registry() != before.Registry()
 	a.state, a.founding, a.staged = staged.next, false, nil
 	if staged.result.Ordered != nil || staged.next.Pending() == nil {
 		a.body = staged.result.Ordered

@@ -2,6 +2,8 @@ package app
 
 import (
 	"crypto/sha256"
+	"errors"
+	"hash/maphash"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -16,15 +18,25 @@ import (
 // It verifies clients' signatures of many bundles together, which is several times cheaper. Those
 // of bundles admitted to the mempool wait for verifyTogether transactions, or for a proposal that
 // asks for one of them. Until then their gateway answers for them: it has verified them, and what
-// it signed in vain goes at the next recheck.
+// it signed in vain goes at the next recheck, which knows it by its hash.
 type openCache struct {
 	mu      sync.Mutex
 	byKey   *lru.Cache[openKey, *openedTx]
 	bytes   int
 	waiting []*openedTx // admitted, clients' signatures not verified; of fewer than verifyTogether transactions
 	waits   int         // transactions of these
-	wrong   bool        // a bundle was found wrong after it was admitted
+	// wrong are bundles found wrong after they were admitted, since the last Commit; formerly those
+	// found before it, which the mempool may hold until it is looked at again.
+	wrong, formerly wrongs
+	seed            maphash.Seed
 }
+
+// wrongs are bundles that no block can hold: their SHA-256 by what is quicker to compute. So each
+// other bundle of the mempool is told apart at little cost.
+type wrongs map[uint64][sha256.Size]byte
+
+// errWrong is why a bundle leaves the mempool that was admitted to it.
+var errWrong = &order.Refusal{Code: order.CodeSignature, Err: errors.New("a client's signature is found wrong")}
 
 // openKey is the bytes' SHA-256 with that of the registry.
 type openKey struct{ bytes, registry [sha256.Size]byte }
@@ -33,23 +45,27 @@ func keyOf(registry *order.Registry, raw []byte) openKey {
 	return openKey{sha256.Sum256(raw), registry.Hash()}
 }
 
-// openedTx is what is known of a transaction; but for bytes, of the cache's lock.
+// openedTx is what is known of a transaction; but for what its bytes are, of the cache's lock.
 type openedTx struct {
 	order.Candidate
 	err      error // that of clients' signatures
 	verified bool
 	waits    bool
+	admitted bool // to the mempool
 	bytes    int
+	sum      [sha256.Size]byte // of its bytes
+	quick    uint64            // the key in wrongs
 }
 
 const (
 	openCacheEntriesMax = 16_384
 	openCacheBytesMax   = 64 << 20 // of the bundles' own bytes
+	wrongsMax           = 16_384   // more than a mempool holds (config.MempoolTxsMax)
 	verifyTogether      = 256
 )
 
 func newOpenCache() *openCache {
-	c := &openCache{}
+	c := &openCache{wrong: wrongs{}, seed: maphash.MakeSeed()}
 	// The callback runs under c.mu, within Add, Remove and RemoveOldest. A constant positive size
 	// is the only error.
 	c.byKey, _ = lru.NewWithEvict(openCacheEntriesMax, func(_ openKey, old *openedTx) { c.bytes -= old.bytes })
@@ -67,6 +83,7 @@ func (c *openCache) admit(registry *order.Registry, raw []byte) (order.Tx, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	o.admitted = o.admitted || o.err == nil
 	return o.Tx, o.err
 }
 
@@ -121,20 +138,31 @@ func (c *openCache) forget(registry *order.Registry, raw [][]byte) {
 	}
 }
 
-// foundWrong reports whether a bundle was admitted that no block can hold.
-func (c *openCache) foundWrong() bool {
+// refuses tells why a bundle that was admitted must leave the mempool; nil: it may stay. It opens
+// nothing. Cost: none while nothing was found wrong; else a look at its bytes.
+func (c *openCache) refuses(raw []byte) error {
+	c.mu.Lock()
+	none := len(c.wrong)+len(c.formerly) == 0
+	c.mu.Unlock()
+	if none {
+		return nil
+	}
+	quick := maphash.Bytes(c.seed, raw)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.wrong
+	for _, list := range []wrongs{c.wrong, c.formerly} {
+		if sum, met := list[quick]; met && sum == sha256.Sum256(raw) {
+			return errWrong
+		}
+	}
+	return nil
 }
 
-// takeWrong is foundWrong, until the next one is found.
-func (c *openCache) takeWrong() bool {
+// committed forgets what was found wrong before the Commit before: the mempool was looked at since.
+func (c *openCache) committed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wrong := c.wrong
-	c.wrong = false
-	return wrong
+	c.formerly, c.wrong = c.wrong, wrongs{}
 }
 
 // candidate opens but for clients' signatures. Refusals, governance changes and certificates are
@@ -151,7 +179,7 @@ func (c *openCache) candidate(registry *order.Registry, raw []byte) (*openedTx, 
 	if err != nil {
 		return nil, err
 	}
-	o := &openedTx{Candidate: candidate, verified: !candidate.Signs(), bytes: len(raw)}
+	o := &openedTx{Candidate: candidate, verified: !candidate.Signs(), bytes: len(raw), sum: key.bytes, quick: maphash.Bytes(c.seed, raw)}
 	if candidate.Tx.Bundle() == nil {
 		return o, nil
 	}
@@ -179,7 +207,9 @@ func (c *openCache) verify(registry *order.Registry, some ...*openedTx) {
 	defer c.mu.Unlock()
 	for i, o := range list {
 		o.verified, o.err, o.Candidate = true, errs[i], order.Candidate{Tx: o.Tx}
-		c.wrong = c.wrong || o.err != nil
+		if o.err != nil && o.admitted && len(c.wrong) < wrongsMax {
+			c.wrong[o.quick] = o.sum
+		}
 	}
 }
 

@@ -85,7 +85,7 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	}
 	own := c.signedBundle(2, verifyTogether, true) // forged, to see that it is not verified
 	c.app.Own(own)
-	if code := c.check(abci.CheckTxType_New, own); code != order.CodeOK || c.app.opened.foundWrong() {
+	if code := c.check(abci.CheckTxType_New, own); code != order.CodeOK || len(c.app.opened.wrong) > 0 {
 		t.Errorf("code %d of the gateway's own bundle", code)
 	}
 	if code := c.check(abci.CheckTxType_New, c.signedBundle(3, verifyTogether-1, false)); code != order.CodeOK {
@@ -94,8 +94,63 @@ func TestSignaturesOfClientsWaitForABatch(t *testing.T) {
 	if code := c.check(abci.CheckTxType_Recheck, forged); code != order.CodeSignature {
 		t.Errorf("code %d of a forged one after a batch, want %d", code, order.CodeSignature)
 	}
-	if !c.app.opened.takeWrong() || c.app.opened.foundWrong() {
+	c.decide(nil)
+	if code := c.check(abci.CheckTxType_Recheck, forged); code != order.CodeSignature {
+		t.Errorf("code %d when the mempool is looked at after a block, want %d", code, order.CodeSignature)
+	}
+	if c.decide(nil); len(c.app.opened.wrong)+len(c.app.opened.formerly) > 0 {
 		t.Error("one forged bundle has the mempool looked at again for good")
+	}
+}
+
+// A bundle that is refused at once, or found wrong after it was admitted, does not have a node open
+// what waits in its mempool. That would cost all nodes seconds for each block.
+func TestAForgedBundleDoesNotHaveTheMempoolOpened(t *testing.T) {
+	for name, admit := range map[string]bool{"refused at once": false, "admitted": true} {
+		c := newClerk(t)
+		waits := [][]byte{c.signedBundle(1, 3, false), c.signedBundle(2, 3, false)}
+		for _, raw := range waits {
+			c.check(abci.CheckTxType_New, raw)
+		}
+		forged, want := c.signedBundle(3, verifyTogether, true), order.CodeSignature
+		if admit {
+			forged, want = c.signedBundle(3, 1, true), order.CodeOK
+		}
+		if code := c.check(abci.CheckTxType_New, forged); code != want {
+			t.Errorf("%s: code %d, want %d", name, code, want)
+		}
+		if c.process(append(waits, forged)...) {
+			t.Errorf("%s: it gets into a block", name)
+		}
+		if met := len(c.app.opened.wrong) > 0; met != admit {
+			t.Errorf("%s: remembered: %t", name, met)
+		}
+		c.decide(nil)
+		c.app.opened.byKey.Purge()
+		for _, raw := range waits {
+			if code := c.check(abci.CheckTxType_Recheck, raw); code != order.CodeOK {
+				t.Errorf("%s: code %d of one that is right", name, code)
+			}
+		}
+		if code := c.check(abci.CheckTxType_Recheck, forged); admit && code != order.CodeSignature {
+			t.Errorf("%s: code %d when the mempool is looked at", name, code)
+		}
+		if n := c.app.opened.byKey.Len(); n > 0 {
+			t.Errorf("%s: %d bundles were opened again", name, n)
+		}
+	}
+}
+
+// What is remembered of forged bundles is bounded.
+func TestForgedBundlesRememberedAreBounded(t *testing.T) {
+	c := newClerk(t)
+	for i := range uint64(wrongsMax) {
+		c.app.opened.wrong[i] = [32]byte{}
+	}
+	c.check(abci.CheckTxType_New, c.signedBundle(1, 1, true))
+	c.check(abci.CheckTxType_New, c.signedBundle(2, verifyTogether, false))
+	if n := len(c.app.opened.wrong); n != wrongsMax {
+		t.Errorf("%d are remembered, want %d", n, wrongsMax)
 	}
 }
 
