@@ -25,7 +25,6 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
@@ -47,6 +46,7 @@ type ordering struct {
 	admits  *admission
 	peering *peering
 	own     func(ordered []byte) // tells the application of what the gateway hands to the mempool
+	owners  owners               // of what waits in the mempool
 	running bool
 	// evidence is the age up to which CometBFT takes evidence.
 	evidence types.EvidenceParams
@@ -156,21 +156,18 @@ func (o *ordering) mempoolDoor(n *node) cometnode.Option {
 		door := peers.NewMempoolDoor(inner, peers.MempoolOptions{
 			Conduct: n.conduct, NeverRight: n.app.NeverRight,
 			Take: func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
-				return offer(comet.Mempool(), tx, info)
+				return o.offer(comet.Mempool(), tx, info)
 			},
 		})
 		cometnode.CustomReactors(map[string]p2p.Reactor{peers.MempoolName: door})(comet)
 	}
 }
 
-// errShareFull is why the mempool takes nothing more of an organisation for now.
-var errShareFull = errors.New("the organisation's share of the mempool is full")
-
 // offer hands a transaction to the mempool, when its organisation's share has room, and returns
 // what the application said; nil: nothing yet.
-func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
-	if !hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
-		return nil, errShareFull
+func (o *ordering) offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
+	if !o.owners.hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return nil, peers.ErrShareFull
 	}
 	answer := make(chan *abci.ResponseCheckTx, 1)
 	if err := pool.CheckTx(tx, func(r *abci.ResponseCheckTx) { answer <- r }, info); err != nil {
@@ -178,26 +175,13 @@ func offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.Respon
 	}
 	select {
 	case r := <-answer:
+		if r.Code == order.CodeOK {
+			o.owners.added(tx)
+		}
 		return r, nil
 	default:
 		return nil, nil
 	}
-}
-
-// hasRoom reports whether a mempool has room for a transaction in the share of the organisation
-// that it says it is of. It counts against nobody else, even if that is false. While less than half
-// is used, everybody has room. Cost beyond that: a look at each that waits.
-func hasRoom(pool mempool.Mempool, tx []byte, txsMax int, bytesMax int64) bool {
-	if 2*(pool.Size()+1) <= txsMax && 2*(pool.SizeBytes()+int64(len(tx))) <= bytesMax {
-		return true
-	}
-	owner, count, bytes, all, allBytes := wire.PeekOwner(tx), 0, 0, 0, 0
-	for _, one := range pool.ReapMaxTxs(-1) {
-		if all, allBytes = all+1, allBytes+len(one); wire.PeekOwner(one) == owner {
-			count, bytes = count+1, bytes+len(one)
-		}
-	}
-	return fair.Fits(txsMax, all, count, 1) && fair.Fits(int(bytesMax), allBytes, bytes, len(tx))
 }
 
 // cometMetrics provides CometBFT's own metrics, of its network the peers alone: what it counts of
@@ -322,8 +306,8 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
 	}
-	if !hasRoom(o.comet.Mempool(), ordered, config.MempoolTxsMax, config.MempoolBytesMax) {
-		return fmt.Errorf("%w: %w", gateway.ErrFull, errShareFull)
+	if !o.owners.hasRoom(o.comet.Mempool(), ordered, config.MempoolTxsMax, config.MempoolBytesMax) {
+		return fmt.Errorf("%w: %w", gateway.ErrFull, peers.ErrShareFull)
 	}
 	o.own(ordered)
 	answer := make(chan *abci.ResponseCheckTx, 1)
@@ -339,6 +323,7 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	case r := <-answer:
 		switch r.Code {
 		case order.CodeOK:
+			o.owners.added(ordered)
 			o.bundles.Send(ordered)
 			return nil
 		default:

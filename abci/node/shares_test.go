@@ -17,22 +17,29 @@ import (
 // filled is a mempool of which only what it holds matters.
 type filled struct {
 	mempool.Mempool
-	txs   types.Txs
-	bytes int64
+	txs    types.Txs
+	bytes  int64
+	owners owners
+	looks  int // at all of it
 }
 
-func (f *filled) Size() int                { return len(f.txs) }
-func (f *filled) SizeBytes() int64         { return f.bytes }
-func (f *filled) ReapMaxTxs(int) types.Txs { return f.txs }
+func (f *filled) Size() int        { return len(f.txs) }
+func (f *filled) SizeBytes() int64 { return f.bytes }
+
+func (f *filled) ReapMaxTxs(int) types.Txs {
+	f.looks++
+	return f.txs
+}
 
 // fill adds bundles of an organisation as long as it has room, and returns how many.
 func (f *filled) fill(c *ordertest.Consortium, i, txsMax int, bytesMax int64) (n int) {
 	for ; n <= txsMax; n++ {
 		raw := c.Bundle(i, c.Proposal(i, uint64(n), 100))
-		if !hasRoom(f, raw, txsMax, bytesMax) {
+		if !f.owners.hasRoom(f, raw, txsMax, bytesMax) {
 			return n
 		}
 		f.txs, f.bytes = append(f.txs, raw), f.bytes+int64(len(raw))
+		f.owners.added(raw)
 	}
 	return n
 }
@@ -59,6 +66,42 @@ func TestAGreedyOrganisationLeavesOthersRoomInTheMempool(t *testing.T) {
 			t.Errorf("%s: the first one has more than its share", name)
 		}
 	}
+}
+
+// A mempool is looked at once after a block that took something from it, however much is offered:
+// what has no room, and is not verified, costs nothing else.
+func TestTheMempoolIsCountedOnceAfterABlock(t *testing.T) {
+	c := ordertest.New(2, 0)
+	const txsMax, bytesMax = 120, 1 << 30
+	f := &filled{}
+	f.fill(c, 0, txsMax, bytesMax)
+	junk := c.Bundle(0, c.Proposal(0, 1<<20, 100))
+	offered := func(want int) {
+		t.Helper()
+		f.looks = 0
+		for range 1_000 {
+			if f.owners.hasRoom(f, junk, txsMax, bytesMax) {
+				t.Fatal("there is room in a full share")
+			}
+		}
+		if f.looks != want {
+			t.Errorf("it is looked at %d times, want %d", f.looks, want)
+		}
+	}
+	offered(0)                       // nothing left it
+	for _, took := range f.txs[:2] { // by a block
+		f.bytes -= int64(len(took))
+	}
+	f.txs = f.txs[2:]
+	if n := f.fill(c, 0, txsMax, bytesMax); n != 2 {
+		t.Errorf("a block made room for 2, there is room for %d", n)
+	}
+	offered(0)
+	if n := f.fill(c, 1, txsMax, bytesMax); n < 20 {
+		t.Errorf("the other organisation has %d places", n)
+	}
+	f.owners.added(junk) // the mempool had it already
+	offered(1)
 }
 
 // Messages of peers pass the door: CometBFT's own reactor would take them without noting the peers
@@ -88,7 +131,7 @@ func TestTheMempoolHasADoor(t *testing.T) {
 			ChainId: n.founded.ChainID(), Organisation: "nobody", Transactions: []*wire.ChainedTx{{}},
 		}), true},
 	} {
-		answer, err := offer(n.order.(*ordering).comet.Mempool(), tx.raw, mempool.TxInfo{})
+		answer, err := n.order.(*ordering).offer(n.order.(*ordering).comet.Mempool(), tx.raw, mempool.TxInfo{})
 		if err != nil || answer == nil || answer.Code == 0 || n.app.NeverRight(tx.raw, answer.Code) != tx.never {
 			t.Errorf("%s: %v, %v", name, answer, err)
 		}

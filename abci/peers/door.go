@@ -17,10 +17,14 @@ const MempoolName = "MEMPOOL"
 // errNeverRight is why a peer is disconnected.
 var errNeverRight = errors.New("a transaction that no organisation could have signed")
 
+// ErrShareFull is why the mempool takes nothing more of an organisation for now.
+var ErrShareFull = errors.New("the organisation's share of the mempool is full")
+
 // MempoolOptions is what a MempoolDoor works with.
 type MempoolOptions struct {
 	Conduct *Conduct
-	// Take offers a transaction that a peer sent to the mempool; nil: it was not looked at.
+	// Take offers a transaction that a peer sent to the mempool; nil: it was not looked at. An
+	// ErrShareFull ends the message.
 	Take func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error)
 	// NeverRight tells of a transaction that was refused whether no mempool could ever have held
 	// it, under the registry in force, one before it or one that waits.
@@ -62,6 +66,9 @@ func (r *MempoolDoor) Receive(e p2p.Envelope) {
 	}
 	for _, tx := range m.Txs {
 		answer, err := r.opt.Take(tx, mempool.TxInfo{SenderP2PID: e.Src.ID()})
+		if errors.Is(err, ErrShareFull) {
+			return // nodes send one bundle at once (Bundles): what comes behind it would be looked at in vain
+		}
 		if err != nil || answer == nil || answer.Code == abci.CodeTypeOK {
 			continue // known already, or no room: whoever sends it knows nothing of that
 		}

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -40,6 +41,8 @@ func TestAPeerThatSendsWhatCouldNeverBeRightIsDisconnected(t *testing.T) {
 				defer mu.Unlock()
 				taken = append(taken, string(tx))
 				switch {
+				case string(tx) == "share full":
+					return nil, fmt.Errorf("of acme: %w", ErrShareFull)
 				case string(tx) == "full" || info.SenderP2PID == "":
 					return nil, mempool.ErrMempoolIsFull{}
 				case string(tx) == "good":
@@ -71,7 +74,11 @@ func TestAPeerThatSendsWhatCouldNeverBeRightIsDisconnected(t *testing.T) {
 		}
 	}
 	send(0, "full", "good", "old key")
-	until("what is merely refused was taken", func() bool { return slices.Equal(took(), []string{"full", "good", "old key"}) })
+	to(0, 2).Send(p2p.Envelope{ChannelID: mempool.MempoolChannel, Message: &protomem.Txs{Txs: [][]byte{[]byte("full"), []byte("share full"), []byte("behind it")}}})
+	send(0, "good")
+	until("what is merely refused was taken", func() bool {
+		return slices.Equal(took(), []string{"full", "good", "old key", "full", "share full", "good"})
+	})
 	send(1, "forged")
 	until("the other one is disconnected", func() bool { return !switches[2].Peers().Has(switches[1].NodeInfo().ID()) })
 	if to(2, 0) == nil || !conduct[2].Barred(switches[1].NodeInfo().ID()) || conduct[2].Barred(switches[0].NodeInfo().ID()) {
