@@ -31,6 +31,8 @@ type API struct {
 	TLS       *tls.Config // nil: plain HTTP
 	Limits    HTTPLimits
 	Log       *slog.Logger
+
+	blocks *blockPlaces
 }
 
 // HTTPLimits bound what clients can take of the node. The zero value is none.
@@ -56,6 +58,8 @@ const (
 	// bodyBytesMax holds the largest proposal in hexadecimal digits.
 	bodyBytesMax   = 2*wire.ProposalBytesMax + 4<<10
 	headerBytesMax = 16 << 10
+	// blocksAtOnce bounds the blocks being read: each is of megabytes, and its bundles are decoded.
+	blocksAtOnce = 16
 )
 
 // need says what a route asks of a client.
@@ -90,6 +94,7 @@ func (a *API) Handler() http.Handler {
 		all: newSlots(a.Limits.Requests), strangers: newSlots(a.Limits.Strangers),
 		ofAll: newClientPlaces(a.Limits.Requests), ofStrangers: newClientPlaces(a.Limits.Strangers),
 	}
+	a.blocks = newBlockPlaces(blocksAtOnce)
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {

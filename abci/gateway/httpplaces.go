@@ -39,6 +39,32 @@ func (s *clientPlaces) leave(who string) {
 	}
 }
 
+// blockPlaces bound the blocks that are read at once, of all clients and of each.
+type blockPlaces struct {
+	all slots
+	of  *clientPlaces
+}
+
+func newBlockPlaces(all int) *blockPlaces {
+	return &blockPlaces{newSlots(all), newClientPlaces(all)}
+}
+
+func (b *blockPlaces) enter(who string) error {
+	if !b.of.enter(who) {
+		return tooManyRequests(b.of.each, "for blocks, of one client,")
+	}
+	if !b.all.enter() {
+		b.of.leave(who)
+		return tooManyRequests(cap(b.all), "for blocks")
+	}
+	return nil
+}
+
+func (b *blockPlaces) leave(who string) {
+	b.all.leave()
+	b.of.leave(who)
+}
+
 // addressOf names who has an address; the 64 bits of an IPv6 network that its owner may choose do
 // not make another one.
 func addressOf(remote string) string {

@@ -105,6 +105,69 @@ func TestHTTPRequestsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
+// slowSource reads blocks when it is told to.
+type slowSource struct {
+	fakeSource
+	reading chan struct{}
+	goOn    chan struct{}
+}
+
+func (s slowSource) Ordered(n uint64) (*wire.OrderedBlock, error) {
+	s.reading <- struct{}{}
+	<-s.goOn
+	return s.fakeSource.Ordered(n)
+}
+
+// Blocks are read in few places: a quarter of them for each client, and none for what is written to
+// a client. Other requests go on.
+func TestBlocksReadAtOnceAreBounded(t *testing.T) {
+	a := manyTokens(t, newFixture(t, nil), 6)
+	slow := slowSource{reading: make(chan struct{}), goOn: make(chan struct{})}
+	a.Source = slow
+	handler := a.Handler()
+	var ended sync.WaitGroup
+	reads := func(token string) {
+		ended.Go(func() {
+			if code, said := asking(t, handler, "GET", "/v1/blocks/1", "203.0.113.7:1", token, nil); code != 200 {
+				t.Errorf("who reads got %d: %s", code, said)
+			}
+		})
+		<-slow.reading
+	}
+	refused := func(token, says string) {
+		t.Helper()
+		req := httptest.NewRequest("GET", "http://localhost/v1/blocks/1", nil)
+		req.Header.Set("Authorization", "Bearer "+token)
+		w, answered := httptest.NewRecorder(), make(chan struct{})
+		go func() { handler.ServeHTTP(w, req); close(answered) }()
+		select {
+		case <-slow.reading:
+			t.Fatalf("%s reads a block beyond the bound", token)
+		case <-answered:
+		}
+		if w.Code != 429 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s got %d, %v: %s, want 429 with %q", token, w.Code, w.Header(), w.Body, says)
+		}
+	}
+	for client := range 4 {
+		for range shareOf(blocksAtOnce) {
+			reads(strconv.Itoa(client))
+		}
+		if client < 3 {
+			refused(strconv.Itoa(client), fmt.Sprintf("At most %d for blocks, of one client,", shareOf(blocksAtOnce)))
+		}
+	}
+	refused("4", fmt.Sprintf("At most %d for blocks are", blocksAtOnce))
+	if code, said := asking(t, handler, "GET", "/v1/status", "203.0.113.7:1", "0", nil); code != 200 {
+		t.Errorf("another request got %d: %s", code, said)
+	}
+	close(slow.goOn)
+	ended.Wait()
+	if len(a.blocks.all) > 0 || len(a.blocks.of.held) > 0 {
+		t.Errorf("%d places, %v are left taken", len(a.blocks.all), a.blocks.of.held)
+	}
+}
+
 // A body that comes slowly takes a place of its client, whose others are refused meanwhile; other
 // clients are served.
 func TestSlowBodiesTakeTheirClientsPlaces(t *testing.T) {
