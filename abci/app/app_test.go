@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,7 +298,8 @@ func TestStoreForgetsExpiredTransactions(t *testing.T) {
 	c := newChain(t, 1, 1)
 	c.decide(nil, c.consortium.Bundle(0, c.consortium.Proposal(0, 1, 3), c.consortium.Proposal(0, 2, 4)))
 	count := func() int {
-		accepted, err := NewStore(c.db).accepted()
+		var err error
+		accepted := slices.Collect(NewStore(c.db).accepted(&err))
 		if err != nil {
 			t.Fatal(err)
 		}

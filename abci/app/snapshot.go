@@ -225,15 +225,26 @@ func (s *Store) snapshotChunk(height int64, chunk uint32) ([]byte, error) {
 	return raw, nil
 }
 
-// snapshot writes one. It does not write one that is too long to be offered.
-func (w *writer) snapshot(height int64, m order.Manifest, body []byte) {
+// snapshot writes one. It does not write one that is too long to be offered. A batch is a copy in
+// memory, hence the manifest alone is in that of its order block. The chunks are written before it,
+// and do not count without it: a node that ends between the two makes the same ones again.
+func (s *Store) snapshot(w *writer, height int64, snapshot *order.Snapshot) error {
+	m := snapshot.Manifest
 	if len(m.Chunks) > order.SnapshotChunksMax {
-		return
+		return nil
+	}
+	i := 0
+	for chunk := range snapshot.Chunks() {
+		if err := s.db.Set(chunkKey(height, uint32(i)), chunk); err != nil {
+			return fmt.Errorf("write chunk %d of snapshot %d: %w", i, height, err)
+		}
+		i++
+	}
+	if i != len(m.Chunks) {
+		return fmt.Errorf("snapshot %d has %d chunks, its manifest says %d", height, i, len(m.Chunks))
 	}
 	w.set(numberKey('p', uint64(height)), m.Encode())
-	for i := range m.Chunks {
-		w.set(chunkKey(height, uint32(i)), order.Chunk(body, i))
-	}
+	return nil
 }
 
 // drop drops a snapshot.
@@ -342,11 +353,14 @@ func (s *Store) join(state *order.State, from *arriving) error {
 	w.set(stateKey, record)
 	w.set(clientsKey, clients)
 	w.json(joinedKey, joinedRecord{state.Height(), state.LastOrdered()})
-	w.accepted(state.Accepted(), state.Height())
+	w.accepted(slices.Collect(state.Accepted()), state.Height())
 	if p := state.Pending(); p != nil {
 		w.json(numberKey('b', p.Number), recordOf(p, nil))
 	}
-	w.snapshot(from.height, from.manifest, from.body)
+	w.set(numberKey('p', uint64(from.height)), from.manifest.Encode())
+	for i := range from.manifest.Chunks {
+		w.set(chunkKey(from.height, uint32(i)), order.Chunk(from.body, i))
+	}
 	if w.err != nil {
 		return w.err
 	}

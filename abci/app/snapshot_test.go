@@ -335,7 +335,8 @@ func TestSnapshotsAreSpread(t *testing.T) {
 		if err := store.dropSnapshots(w, height, keep-1, uint64(height)); err != nil {
 			t.Fatal(err)
 		}
-		w.snapshot(height, order.Manifest{Ordered: uint64(height), Length: 1, Chunks: make([]wire.Hash, 1)}, []byte{1})
+		m := order.Manifest{Ordered: uint64(height), Length: 1, Chunks: make([]wire.Hash, 1)}
+		w.set(numberKey('p', uint64(height)), m.Encode())
 		if err := errors.Join(w.err, w.batch.Write()); err != nil {
 			t.Fatal(err)
 		}
@@ -349,6 +350,67 @@ func TestSnapshotsAreSpread(t *testing.T) {
 				t.Fatalf("at %d: none for a database of %d blocks ago: %v", height, age, kept)
 			}
 		}
+	}
+}
+
+// chunkWatch is a store that can end before the batch of an order block is written. It counts the
+// bytes of chunks in batches, which are copies in memory.
+type chunkWatch struct {
+	dbm.DB
+	ends    bool
+	batched int
+}
+
+type watchedBatch struct {
+	dbm.Batch
+	watch *chunkWatch
+}
+
+func (w *chunkWatch) NewBatch() dbm.Batch { return watchedBatch{w.DB.NewBatch(), w} }
+
+func (b watchedBatch) Set(key, value []byte) error {
+	if key[0] == 'q' {
+		b.watch.batched += len(value)
+	}
+	return b.Batch.Set(key, value)
+}
+
+func (b watchedBatch) Write() error {
+	if b.watch.ends {
+		return errors.New("the node ends")
+	}
+	return b.Batch.Write()
+}
+
+// The chunks of a snapshot are not copied into the batch of their order block. A node that ends
+// between the two has no snapshot, and makes the same one again.
+func TestChunksAreWrittenBeforeTheirOrderBlock(t *testing.T) {
+	c := newChain(t, 4, 0, withSnapshots)
+	c.run(5)
+	watch := &chunkWatch{DB: c.db}
+	c.db = watch
+	c.open()
+	c.attach()
+	c.run(9)
+	watch.ends = true
+	c.finalize()
+	if _, err := c.app.Commit(ctx, &abci.RequestCommit{}); err == nil {
+		t.Fatal("it is committed")
+	}
+	first, err := NewStore(c.db).snapshotChunk(10, 0)
+	if kept, failed := NewStore(c.db).snapshots(); err != nil || failed != nil || len(first) == 0 || len(kept) > 0 {
+		t.Fatalf("a chunk of %d bytes, snapshots %v, %v, %v", len(first), kept, err, failed)
+	}
+	watch.ends = false
+	c.open()
+	c.attach()
+	c.decide(nil)
+	again, err := NewStore(c.db).snapshotChunk(10, 0)
+	if kept, failed := NewStore(c.db).snapshots(); err != nil || failed != nil || !bytes.Equal(again, first) || len(kept) != 1 || kept[0].manifest.Check(0, again) != nil {
+		t.Errorf("a chunk of %d bytes, want %d, snapshots %v, %v, %v", len(again), len(first), kept, err, failed)
+	}
+	if watch.batched > 0 {
+		t.Errorf("%d bytes of chunks in batches", watch.batched)
 	}
 }
 

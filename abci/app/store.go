@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	dbm "github.com/cometbft/cometbft-db"
@@ -74,10 +76,6 @@ func (s *Store) Load() (*order.State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	accepted, err := s.accepted()
-	if err != nil {
-		return nil, err
-	}
 	kept, err := s.db.Get(clientsKey)
 	if err != nil {
 		return nil, fmt.Errorf("read clients: %w", err)
@@ -86,7 +84,12 @@ func (s *Store) Load() (*order.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return order.Restore(record, registries, clients, accepted)
+	var unread error
+	state, err := order.Restore(record, registries, clients, s.accepted(&unread))
+	if err := errors.Join(err, unread); err != nil {
+		return nil, err
+	}
+	return state, nil
 }
 
 // Registry reads who takes part in the next order block; nil before the first Commit.
@@ -119,22 +122,29 @@ func (s *Store) registries() (out []order.RegistryRecord, err error) {
 	return out, it.Error()
 }
 
-func (s *Store) accepted() (out []order.Accepted, err error) {
-	it, err := s.db.Iterator(numberKey('x', 0), numberKey('x', math.MaxUint64))
-	if err != nil {
-		return nil, fmt.Errorf("read accepted transactions: %w", err)
-	}
-	defer it.Close()
-	for ; it.Valid(); it.Next() {
-		expiry, ids := binary.BigEndian.Uint64(it.Key()[1:]), it.Value()
-		if len(ids)%len(wire.TxID{}) != 0 {
-			return nil, fmt.Errorf("read accepted transactions: %d bytes of ids at %x, want a multiple of %d", len(ids), it.Key(), len(wire.TxID{}))
+// accepted reads the replay window, until an error, which it leaves.
+func (s *Store) accepted(failed *error) iter.Seq[order.Accepted] {
+	return func(yield func(order.Accepted) bool) {
+		it, err := s.db.Iterator(numberKey('x', 0), numberKey('x', math.MaxUint64))
+		if err != nil {
+			*failed = fmt.Errorf("read accepted transactions: %w", err)
+			return
 		}
-		for ; len(ids) > 0; ids = ids[len(wire.TxID{}):] {
-			out = append(out, order.Accepted{ID: wire.TxID(ids), ValidUntil: expiry})
+		defer it.Close()
+		for ; it.Valid(); it.Next() {
+			expiry, ids := binary.BigEndian.Uint64(it.Key()[1:]), it.Value()
+			if len(ids)%len(wire.TxID{}) != 0 {
+				*failed = fmt.Errorf("read accepted transactions: %d bytes of ids at %x, want a multiple of %d", len(ids), it.Key(), len(wire.TxID{}))
+				return
+			}
+			for ; len(ids) > 0; ids = ids[len(wire.TxID{}):] {
+				if !yield(order.Accepted{ID: wire.TxID(ids), ValidUntil: expiry}) {
+					return
+				}
+			}
 		}
+		*failed = it.Error()
 	}
-	return out, it.Error()
 }
 
 // Commit writes what one order block changed, atomically; the first one also the registry of the
@@ -173,7 +183,9 @@ func (s *Store) Commit(before, after *order.State, result *order.Result, first b
 		if err := s.dropSnapshots(w, after.Height(), keep-1, certified); err != nil {
 			return err
 		}
-		w.snapshot(after.Height(), snapshot.Manifest, snapshot.Body)
+		if err := s.snapshot(w, after.Height(), snapshot); err != nil {
+			return err
+		}
 	}
 	if err := s.dropExpired(w, before.Height(), after.Height()); err != nil {
 		return err

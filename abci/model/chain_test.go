@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
@@ -165,7 +166,7 @@ func (c *chains) copied(s *order.State, accepted []order.Accepted) *order.State 
 	if err != nil {
 		panic(err)
 	}
-	out, err := order.Restore(record, s.Registries(), s.Clients(), accepted)
+	out, err := order.Restore(record, s.Registries(), s.Clients(), slices.Values(accepted))
 	if err != nil {
 		panic(err)
 	}

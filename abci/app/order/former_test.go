@@ -32,7 +32,7 @@ func TestAPendingBlockWithoutItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	former := bytes.Replace(record, []byte(`"time_max":10000,"deploy_time_max":600000,`), nil, 1)
-	back, err := order.Restore(former, state.Registries(), state.Clients(), nil)
+	back, err := order.Restore(former, state.Registries(), state.Clients(), state.Accepted())
 	if err != nil || bytes.Equal(former, record) {
 		t.Fatalf("%v, %s", err, former)
 	}

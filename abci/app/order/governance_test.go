@@ -162,7 +162,7 @@ func (p *changing) block(nonce uint64) {
 		p.Fatalf("height %d: %v", height, err)
 	}
 	p.live = append(p.live, after.Added()...)
-	snapshot := after.Seal()
+	snapshot := seal(after)
 	after.Settle()
 	p.check(before, after, result)
 	if p.state = after; p.random.IntN(5) == 0 {

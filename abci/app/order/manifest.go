@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -42,11 +43,12 @@ func (m Manifest) appHash(root wire.Hash) wire.Hash {
 	return sha256.Sum256(append(append([]byte("chainify/app/5"), m.State[:]...), root[:]...))
 }
 
-// manifestOf cuts a snapshot into chunks; all but the last are full.
-func manifestOf(state wire.Hash, ordered uint64, body []byte) Manifest {
-	m := Manifest{State: state, Ordered: ordered, Length: uint64(len(body))}
-	for i := range chunksOf(m.Length) {
-		m.Chunks = append(m.Chunks, sha256.Sum256(Chunk(body, i)))
+// manifestOf is that of a snapshot in its chunks; all but the last are full.
+func manifestOf(state wire.Hash, ordered uint64, chunks iter.Seq[[]byte]) Manifest {
+	m := Manifest{State: state, Ordered: ordered}
+	for chunk := range chunks {
+		m.Length += uint64(len(chunk))
+		m.Chunks = append(m.Chunks, sha256.Sum256(chunk))
 	}
 	return m
 }

@@ -187,7 +187,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c, snapshotEvery int) {
 		if err != nil {
 			t.Fatalf("n=%d c=%d step %d: %v", n, c, step, err)
 		}
-		snapshot := next.Seal()
+		snapshot := seal(next)
 		quiet := next.AppHash() == state.AppHash()
 		if (snapshot != nil) != (snapshotEvery > 0 && height%10 == 0) || snapshot != nil && quiet {
 			t.Fatalf("height %d of snapshots every %d: snapshot is there %t, AppHash unchanged %t", height, snapshotEvery, snapshot != nil, quiet)
@@ -210,7 +210,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c, snapshotEvery int) {
 
 // reopened is the state made of its snapshot: the node goes on with it as those do that have run
 // on.
-func reopened(t *testing.T, snapshot *order.Snapshot, state *order.State) *order.State {
+func reopened(t *testing.T, snapshot *kept, state *order.State) *order.State {
 	back, err := order.OpenSnapshot(snapshot.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func reopened(t *testing.T, snapshot *order.Snapshot, state *order.State) *order
 		t.Fatalf("AppHash of the snapshot %x, of its manifest %x, want %x", back.AppHash(), snapshot.Manifest.AppHash(state.Height()), state.AppHash())
 	}
 	for _, s := range []*order.State{state, back} { // state may have been restored from its record
-		if again := s.Seal(); !bytes.Equal(again.Body, snapshot.Body) {
+		if again := seal(s); !bytes.Equal(again.Body, snapshot.Body) {
 			t.Fatalf("snapshots of one height differ:\n%x\n%x", again.Body, snapshot.Body)
 		}
 	}
@@ -232,7 +232,7 @@ func restored(t *testing.T, state *order.State, live []order.Accepted) *order.St
 		t.Fatal(err)
 	}
 	expired := func(a order.Accepted) bool { return a.ValidUntil <= uint64(state.Height()) }
-	back, err := order.Restore(record, state.Registries(), state.Clients(), slices.DeleteFunc(slices.Clone(live), expired))
+	back, err := order.Restore(record, state.Registries(), state.Clients(), slices.Values(slices.DeleteFunc(slices.Clone(live), expired)))
 	if err != nil {
 		t.Fatal(err)
 	}

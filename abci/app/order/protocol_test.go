@@ -23,7 +23,7 @@ type upgrading struct {
 	all   *ordertest.Consortium
 	state *order.State
 	live  []order.Accepted
-	last  *order.Snapshot
+	last  *kept
 }
 
 func newUpgrading(t *testing.T, snapshotEvery int) *upgrading {
@@ -53,7 +53,7 @@ func (p *upgrading) play(raw ...[]byte) *order.Result {
 		p.Fatal(err)
 	}
 	p.live = append(p.live, next.Added()...)
-	if snapshot := next.Seal(); snapshot != nil {
+	if snapshot := seal(next); snapshot != nil {
 		p.last = snapshot
 	}
 	next.Settle()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -41,7 +42,7 @@ func (s *State) Record() ([]byte, error) {
 
 // Restore makes the state again from its record, the registries so far, the clients and the
 // accepted transactions that are not expired.
-func Restore(record []byte, registries []RegistryRecord, clients *Clients, accepted []Accepted) (*State, error) {
+func Restore(record []byte, registries []RegistryRecord, clients *Clients, accepted iter.Seq[Accepted]) (*State, error) {
 	var m stateRecord
 	if err := json.Unmarshal(record, &m); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
@@ -53,7 +54,7 @@ func Restore(record []byte, registries []RegistryRecord, clients *Clients, accep
 	return m.restore(registries, clients, accepted)
 }
 
-func (m *stateRecord) restore(registries []RegistryRecord, clients *Clients, accepted []Accepted) (*State, error) {
+func (m *stateRecord) restore(registries []RegistryRecord, clients *Clients, accepted iter.Seq[Accepted]) (*State, error) {
 	if len(registries) == 0 {
 		return nil, errors.New("decode state: no registry")
 	}
@@ -72,7 +73,9 @@ func (m *stateRecord) restore(registries []RegistryRecord, clients *Clients, acc
 		}
 	}
 	window := newWindow(m.Height)
-	window.settle(m.Height, accepted)
+	for a := range accepted {
+		window.add(a)
+	}
 	state := &State{
 		registry: r, registries: registries, snapshot: m.Snapshot, clients: clients, window: window, height: m.Height, chain: m.Chain, ordered: m.Ordered, pending: m.Pending,
 		age: m.Age, certified: m.Certified, certifiedHash: m.CertifiedHash, governance: m.Governance, suspensions: m.Suspensions, timeMicro: m.TimeMicro,

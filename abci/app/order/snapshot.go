@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -23,65 +24,90 @@ const (
 // height, and of those after it, commits to it.
 type Snapshot struct {
 	Manifest Manifest
-	Body     []byte
+	state    *State
 }
 
+// Chunks gives the snapshot, which may be of a gigabyte, in its chunks. Each is there until the
+// next one is, and all of them until the state is settled.
+func (s *Snapshot) Chunks() iter.Seq[[]byte] { return s.state.chunks() }
+
 // Seal makes the snapshot of this state, when its height is one for snapshots; nil: it is not. It
-// comes before AppHash, and once. Cost: sorts and hashes the ids of the replay window.
+// comes before AppHash, and once. Cost: hashes the ids of the replay window; memory for one chunk.
 func (s *State) Seal() *Snapshot {
 	every := s.registry.record.Parameters.SnapshotEvery
 	if every == 0 || s.height%int64(every) != 0 {
 		return nil
 	}
-	body := s.encode()
-	m := manifestOf(s.hash(), s.ordered, body)
+	m := manifestOf(s.hash(), s.ordered, s.chunks())
 	s.snapshot = m.Root(s.height)
-	return &Snapshot{Manifest: m, Body: body}
+	return &Snapshot{m, s}
 }
 
-// snapshotRecord is what a snapshot holds.
+// snapshotRecord is what a snapshot holds before the replay window.
 type snapshotRecord struct {
 	chainID    string
 	state      stateRecord
 	registries []RegistryRecord
 	clients    clientsRecord
-	accepted   []Accepted
 }
 
-func (s *State) encode() []byte {
-	m := snapshotRecord{
-		chainID: s.registry.ChainID(), state: s.record(), registries: s.registries,
-		clients: clientsRecord{s.clients.hash, s.clients.of}, accepted: s.unexpired(),
+// chunks writes the snapshot of this state, a chunk at a time.
+func (s *State) chunks() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		m := snapshotRecord{chainID: s.registry.ChainID(), state: s.record(), registries: s.registries, clients: clientsRecord{s.clients.hash, s.clients.of}}
+		c := &coder{}
+		m.code(c)
+		count, accepted := s.unexpired()
+		n := uint32(count)
+		c.u32(&n)
+		c.bytes = slices.Grow(c.bytes, min(count*acceptedBytes, SnapshotChunkBytes)+acceptedBytes)
+		for a := range accepted {
+			if a.code(c); len(c.bytes) >= SnapshotChunkBytes && !c.cut(yield) {
+				return
+			}
+		}
+		if c.cut(yield) && len(c.bytes) > 0 {
+			yield(c.bytes)
+		}
 	}
-	c := &coder{bytes: make([]byte, 0, 40*len(m.accepted)+4096)}
-	m.code(c)
-	return c.bytes
 }
 
-// unexpired lists what no later order block may accept again, by expiry and id.
-func (s *State) unexpired() []Accepted {
-	byExpiry, count := map[uint64][]wire.TxID{}, 0
-	for expiry, ids := range s.window.byExpiry {
-		if expiry > uint64(s.height) {
-			byExpiry[expiry] = slices.AppendSeq(make([]wire.TxID, 0, len(ids)), maps.Keys(ids))
-			count += len(ids)
+// cut gives away all full chunks of what is written; false: nobody wants more.
+func (c *coder) cut(yield func([]byte) bool) bool {
+	rest := c.bytes
+	for ; len(rest) >= SnapshotChunkBytes; rest = rest[SnapshotChunkBytes:] {
+		if !yield(rest[:SnapshotChunkBytes]) {
+			return false
 		}
 	}
-	for _, a := range s.added {
-		if a.ValidUntil > uint64(s.height) {
-			byExpiry[a.ValidUntil] = append(byExpiry[a.ValidUntil], a.ID)
-			count++
+	c.bytes = append(c.bytes[:0], rest...)
+	return true
+}
+
+// unexpired gives what no later order block may accept again, by expiry and id, and how many these
+// are. The window is read as it stands.
+func (s *State) unexpired() (count int, all iter.Seq[Accepted]) {
+	added := slices.DeleteFunc(slices.Clone(s.added), func(a Accepted) bool { return a.ValidUntil <= uint64(s.height) })
+	slices.SortFunc(added, Accepted.compare)
+	known, window := s.window.after(s.height)
+	return known + len(added), func(yield func(Accepted) bool) {
+		rest := added
+		for a := range window {
+			for ; len(rest) > 0 && rest[0].compare(a) < 0; rest = rest[1:] {
+				if !yield(rest[0]) {
+					return
+				}
+			}
+			if !yield(a) {
+				return
+			}
+		}
+		for _, a := range rest {
+			if !yield(a) {
+				return
+			}
 		}
 	}
-	out := make([]Accepted, 0, count)
-	for _, expiry := range slices.Sorted(maps.Keys(byExpiry)) { // many short sorts are quicker than one
-		ids := byExpiry[expiry]
-		slices.SortFunc(ids, func(a, b wire.TxID) int { return bytes.Compare(a[:], b[:]) })
-		for _, id := range ids {
-			out = append(out, Accepted{id, expiry})
-		}
-	}
-	return out
 }
 
 // OpenSnapshot makes the state and the registries so far of a snapshot, and accepts one spelling
@@ -90,9 +116,7 @@ func OpenSnapshot(body []byte) (*State, error) {
 	var m snapshotRecord
 	c := &coder{reads: true, bytes: body}
 	m.code(c)
-	if c.err == nil && len(c.bytes) > 0 {
-		c.fail("%d bytes too many", len(c.bytes))
-	}
+	accepted := acceptedIn(c)
 	if c.err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w", c.err)
 	}
@@ -102,22 +126,55 @@ func OpenSnapshot(body []byte) (*State, error) {
 		}
 	}
 	clients := &Clients{of: m.clients.Of, hash: m.clients.Hash}
-	state, err := m.state.restore(m.registries, clients, m.accepted)
+	state, err := m.state.restore(m.registries, clients, accepted)
 	if err != nil {
 		return nil, fmt.Errorf("open snapshot: %w", err)
 	}
-	if !bytes.Equal(state.encode(), body) {
-		return nil, errors.New("decode snapshot: it is spelled otherwise than a node spells it")
+	rest := body
+	for chunk := range state.chunks() {
+		if !bytes.HasPrefix(rest, chunk) {
+			return nil, errors.New("decode snapshot: it is spelled otherwise than a node spells it")
+		}
+		rest = rest[len(chunk):]
 	}
-	state.snapshot = manifestOf(state.hash(), state.ordered, body).Root(state.height)
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("decode snapshot: %d bytes more than a node writes", len(rest))
+	}
+	state.snapshot = manifestOf(state.hash(), state.ordered, state.chunks()).Root(state.height)
 	return state, nil
+}
+
+// acceptedBytes is what one transaction of the replay window takes.
+const acceptedBytes = 8 + len(wire.TxID{})
+
+// acceptedIn reads the rest of a snapshot, the replay window.
+func acceptedIn(c *coder) iter.Seq[Accepted] {
+	n := uint32(0)
+	c.u32(&n)
+	switch want := uint64(n) * uint64(acceptedBytes); {
+	case want > uint64(len(c.bytes)):
+		c.fail("%d transactions do not fit into %d bytes", n, len(c.bytes))
+	case want < uint64(len(c.bytes)):
+		c.fail("%d bytes too many", uint64(len(c.bytes))-want)
+	}
+	return func(yield func(Accepted) bool) {
+		for range n {
+			var a Accepted
+			if a.code(c); !yield(a) {
+				return
+			}
+		}
+	}
 }
 
 // Registries are those so far, in the order in which they were in force. They must not be changed.
 func (s *State) Registries() []RegistryRecord { return s.registries }
 
 // Accepted lists the transactions that no later order block may accept again, by expiry and id.
-func (s *State) Accepted() []Accepted { return s.unexpired() }
+func (s *State) Accepted() iter.Seq[Accepted] {
+	_, all := s.unexpired()
+	return all
+}
 
 func (m *snapshotRecord) code(c *coder) {
 	domain := snapshotDomain
@@ -141,10 +198,11 @@ func (m *snapshotRecord) code(c *coder) {
 		c.u64(&o.Changes)
 		table(c, &o.Roles, c.text)
 	})
-	list(c, &m.accepted, func(a *Accepted) {
-		c.u64(&a.ValidUntil)
-		c.hash(&a.ID)
-	})
+}
+
+func (a *Accepted) code(c *coder) {
+	c.u64(&a.ValidUntil)
+	c.hash(&a.ID)
 }
 
 func (m *stateRecord) code(c *coder) {
