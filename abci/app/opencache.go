@@ -25,14 +25,14 @@ type openCache struct {
 	bytes   int
 	waiting []*openedTx // admitted, clients' signatures not verified; of fewer than verifyTogether transactions
 	waits   int         // transactions of these
-	// wrong are bundles found wrong after they were admitted, since the last Commit; formerly those
-	// found before it, which the mempool may hold until it is looked at again.
+	// wrong are admitted bundles with forged signatures, found since the last Commit; formerly
+	// those of before it. The mempool may hold them until its recheck.
 	wrong, formerly wrongs
 	seed            maphash.Seed
 }
 
-// wrongs are bundles that no block can hold: their SHA-256 by what is quicker to compute. So each
-// other bundle of the mempool is told apart at little cost.
+// wrongs are bundles that no block can hold: their SHA-256 by a hash that is quicker to compute.
+// So all other bundles of the mempool cost little.
 type wrongs map[uint64][sha256.Size]byte
 
 // errWrong is why a bundle leaves the mempool that was admitted to it.
@@ -138,8 +138,8 @@ func (c *openCache) forget(registry *order.Registry, raw [][]byte) {
 	}
 }
 
-// refuses tells why a bundle that was admitted must leave the mempool; nil: it may stay. It opens
-// nothing. Cost: none while nothing was found wrong; else a look at its bytes.
+// refuses tells why an admitted bundle must leave the mempool; nil: it may stay. It opens nothing.
+// Cost: none while there is no wrong bundle; else a look at its bytes.
 func (c *openCache) refuses(raw []byte) error {
 	c.mu.Lock()
 	none := len(c.wrong)+len(c.formerly) == 0
@@ -158,7 +158,7 @@ func (c *openCache) refuses(raw []byte) error {
 	return nil
 }
 
-// committed forgets what was found wrong before the Commit before: the mempool was looked at since.
+// committed forgets the wrong bundles of before the last Commit: the mempool had its recheck since.
 func (c *openCache) committed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

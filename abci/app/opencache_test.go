@@ -141,7 +141,7 @@ func TestAForgedBundleDoesNotHaveTheMempoolOpened(t *testing.T) {
 	}
 }
 
-// What is remembered of forged bundles is bounded.
+// The memory of forged bundles has a bound.
 func TestForgedBundlesRememberedAreBounded(t *testing.T) {
 	c := newClerk(t)
 	for i := range uint64(wrongsMax) {

@@ -227,7 +227,7 @@ func (s *Store) snapshotChunk(height int64, chunk uint32) ([]byte, error) {
 
 // snapshot writes one. It does not write one that is too long to be offered. A batch is a copy in
 // memory, hence the manifest alone is in that of its order block. The chunks are written before it,
-// and do not count without it: a node that ends between the two makes the same ones again.
+// and count only with it: a node that ends between the two makes the same ones again.
 func (s *Store) snapshot(w *writer, height int64, snapshot *order.Snapshot) error {
 	m := snapshot.Manifest
 	if len(m.Chunks) > order.SnapshotChunksMax {
