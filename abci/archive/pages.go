@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,25 +13,11 @@ import (
 )
 
 const (
-	magicBytes = 4
-	footerEnd  = 8 // the length of a footer, and the magic bytes after it
 	// pageCounted is from how many compressed bytes on a page is decompressed once before, to count
 	// its bytes. DEFLATE makes at most 1,032 bytes of one, so a smaller page has at most 264 MiB.
 	pageCounted = 256 << 10
 	valuesAByte = 8 // of the smallest type, a boolean
 )
-
-// checkFooter refuses a footer that is longer than its file: the library would make room for it
-// first, up to 4 GiB.
-func checkFooter(file []byte) error {
-	if len(file) < magicBytes+footerEnd {
-		return fmt.Errorf("no Parquet file: it has %d bytes", len(file))
-	}
-	if n := binary.LittleEndian.Uint32(file[len(file)-footerEnd:]); uint64(n) > uint64(len(file)-magicBytes-footerEnd) {
-		return fmt.Errorf("no Parquet file: its footer has %d bytes of %d", n, len(file))
-	}
-	return nil
-}
 
 // checkPages follows all pages of a file by their headers, before the library makes room for what
 // they say. Each lies in its column, and has the form of spec/archive.md. The cost is that of the
@@ -53,7 +38,7 @@ func checkColumn(file []byte, m *format.ColumnMetaData, rows int64) error {
 	switch {
 	case m.Codec != format.Gzip || m.DictionaryPageOffset != 0:
 		return errors.New("not compressed by gzip, or with a dictionary")
-	case begin < magicBytes || begin > int64(len(file)) || size < 0 || size > int64(len(file))-begin:
+	case begin < int64(len(magic)) || begin > int64(len(file)) || size < 0 || size > int64(len(file))-begin:
 		return fmt.Errorf("%d bytes from %d on, the file has %d", size, begin, len(file))
 	}
 	values := int64(0)
@@ -76,12 +61,15 @@ func checkColumn(file []byte, m *format.ColumnMetaData, rows int64) error {
 
 // takeHeader decodes the header that begins here, and returns the bytes after it.
 func takeHeader(pages []byte) (*format.PageHeader, []byte, error) {
-	var protocol thrift.CompactProtocol
-	r, header := protocol.NewReaderFromBytes(pages), new(format.PageHeader)
-	if err := thrift.NewDecoder(r).Decode(header); err != nil {
+	header := new(format.PageHeader)
+	rest, err := walkStruct(pages)
+	if err == nil {
+		err = thrift.Unmarshal(new(thrift.CompactProtocol), pages[:len(pages)-len(rest)], header)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("header of a page: %w", err)
 	}
-	return header, pages[r.BytesRead():], nil
+	return header, rest, nil
 }
 
 // checkPage judges one page by its header, and by the bytes from the page on.
@@ -108,17 +96,18 @@ func checkPage(h *format.PageHeader, rest []byte) error {
 	return err
 }
 
-// openParquet opens a file whose pages it has checked.
-func openParquet(file []byte) (*parquet.File, error) {
-	if err := checkFooter(file); err != nil {
-		return nil, err
+// openParquet opens a file with so many columns, whose footer and pages it has checked.
+func openParquet(file []byte, columns int) (*parquet.File, error) {
+	metadata, err := readFooter(file, columns)
+	if err != nil {
+		return nil, fmt.Errorf("no Parquet file: %w", err)
+	}
+	if err := checkPages(file, metadata.RowGroups); err != nil {
+		return nil, fmt.Errorf("no Parquet file of this kind: %w", err)
 	}
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("no Parquet file: %w", err)
-	}
-	if err := checkPages(file, f.Metadata().RowGroups); err != nil {
-		return nil, fmt.Errorf("no Parquet file of this kind: %w", err)
 	}
 	return f, nil
 }

@@ -127,11 +127,12 @@ func readRows[T any](file []byte, each func(*T) error) (err error) {
 			err = fmt.Errorf("no Parquet file of this kind: %v", p)
 		}
 	}()
-	f, err := openParquet(file)
+	want := parquet.SchemaOf(new(T))
+	f, err := openParquet(file, len(want.Fields()))
 	if err != nil {
 		return err
 	}
-	if want := parquet.SchemaOf(new(T)); !parquet.EqualNodes(f.Schema(), want) {
+	if !parquet.EqualNodes(f.Schema(), want) {
 		return fmt.Errorf("no Parquet file of this kind: its columns are %v", f.Schema())
 	}
 	r := parquet.NewGenericReader[T](f)
