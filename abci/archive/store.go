@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,7 @@ func (d Directory) String() string { return string(d) }
 
 // Put implements Store. The file has its name once it is whole on the disk and was read back; one
 // that no manifest names yet is replaced.
-func (d Directory) Put(_ context.Context, name string, data []byte) error {
+func (d Directory) Put(ctx context.Context, name string, data []byte) error {
 	f, err := os.CreateTemp(string(d), unfinished+"*")
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (d Directory) Put(_ context.Context, name string, data []byte) error {
 	if err = errors.Join(err, f.Chmod(0o444), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	again, err := os.ReadFile(f.Name())
+	again, err := d.Get(ctx, filepath.Base(f.Name()))
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (d Directory) Put(_ context.Context, name string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if errors.Is(err, os.ErrExist) {
-		if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, data) {
+		if kept, err := d.Get(ctx, name); err != nil || !bytes.Equal(kept, data) {
 			return errors.Join(fmt.Errorf("%s: %w", name, ErrAnother), err)
 		}
 		err = nil
@@ -75,17 +76,29 @@ func (d Directory) sync() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Get implements Store.
+// carefully opens nothing through a link, and waits for nobody at the other end of a pipe: others
+// may write into the directory.
+const carefully = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// Get implements Store, for regular files.
 func (d Directory) Get(_ context.Context, name string) ([]byte, error) {
-	path := filepath.Join(string(d), name)
-	info, err := os.Stat(path)
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_RDONLY|carefully, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > FileBytesMax {
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %s, want a regular file", name, info.Mode())
+	case info.Size() > FileBytesMax:
 		return nil, fmt.Errorf("%s: %d bytes, want at most %d", name, info.Size(), FileBytesMax)
 	}
-	return os.ReadFile(path)
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(f, data)
+	return data, err
 }
 
 // lockName is the file whose lock keeps a second writer away.
@@ -94,7 +107,7 @@ const lockName = ".lock"
 // Lock keeps other processes from archiving there until it is undone, and clears away what one that
 // crashed left unfinished.
 func (d Directory) Lock() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(string(d), lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(string(d), lockName), os.O_CREATE|os.O_RDWR|carefully, 0o600)
 	if err != nil {
 		return nil, err
 	}
