@@ -27,6 +27,7 @@ const (
 	RangeRowsMax  = 1_000_000
 	FileBytesMax  = 64 << 20
 	filesMax      = 10_000
+	rangesMax     = 1 << 22
 	manifestMax   = 8 << 20
 	findingsMax   = 1_000
 	fileBytesGoal = 24 << 20 // a file that has so many bytes ends

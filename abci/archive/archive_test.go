@@ -402,7 +402,7 @@ func TestFetchGivesRowsByName(t *testing.T) {
 	var got []string
 	for _, kind := range []string{Blocks, Transactions, Changes} {
 		n := 0
-		err := Fetch(t.Context(), store, chainID, Slice{Kind: kind, From: 9, To: 12}, func(r *Row) error {
+		err := Fetch(t.Context(), store, chainID, authorities(t), Slice{Kind: kind, From: 9, To: 12}, func(r *Row) error {
 			if n++; kind == Changes && n == 1 {
 				got = append(got, string(r.Cells))
 			}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/audit"
 )
 
 // Row is a row of the archive for people and programs.
@@ -33,11 +35,14 @@ type Slice struct {
 }
 
 // Fetch gives the archived rows of a range of blocks, in their order; each returning an error ends
-// it. Files are compared with their manifests, and not the rest: Verify does that. Cost: reads the
-// files of the ranges.
-func Fetch(ctx context.Context, store Store, chainID string, s Slice, each func(*Row) error) error {
-	return List(ctx, store, chainID, func(m *Manifest) error {
-		if m.Last < s.From || m.First > s.To {
+// it. Manifests are accepted, and files compared with them, and not the rest: Verify does that.
+// Cost: reads the files of the ranges.
+func Fetch(ctx context.Context, store Store, chainID string, authorities audit.Authorities, s Slice, each func(*Row) error) error {
+	return accepted(ctx, store, chainID, authorities, func(m *Manifest) error {
+		switch {
+		case m.First > s.To:
+			return errEnough
+		case m.Last < s.From:
 			return nil
 		}
 		return fetchRange(ctx, store, m, s, each)

@@ -202,10 +202,11 @@ func next(ctx context.Context, store Store, chainID string, before *Manifest) (*
 	return m, nil
 }
 
-// List gives all ranges, the oldest first; each returning an error ends it. Cost: a manifest read
-// for each.
+// List gives the first rangesMax ranges, the oldest first, by the form of their manifests alone;
+// each returning an error ends it. Cost: a manifest read for each.
 func List(ctx context.Context, store Store, chainID string, each func(*Manifest) error) error {
-	for before := (*Manifest)(nil); ; {
+	before := (*Manifest)(nil)
+	for range rangesMax {
 		m, err := next(ctx, store, chainID, before)
 		if err != nil || m == nil {
 			return err
@@ -215,6 +216,27 @@ func List(ctx context.Context, store Store, chainID string, each func(*Manifest)
 		}
 		before = m
 	}
+	return fmt.Errorf("the archive %s has more than %d ranges", store, rangesMax)
+}
+
+// errEnough ends reading.
+var errEnough = errors.New("enough")
+
+// accepted gives the ranges whose manifests follow each other and are signed, the oldest first;
+// each returning errEnough ends it. Another manifest is an error.
+func accepted(ctx context.Context, store Store, chainID string, authorities audit.Authorities, each func(*Manifest) error) error {
+	before := (*Manifest)(nil)
+	err := List(ctx, store, chainID, func(m *Manifest) error {
+		if wrong := checkManifest(ManifestName(chainID, m.First), m, before, authorities); len(wrong) > 0 {
+			return fmt.Errorf("the archive %s: %w: %s", store, ErrFalse, wrong[0])
+		}
+		before = m
+		return each(m)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // plan fixes where an unfinished range ends, so that writing it again gives the same files.

@@ -26,7 +26,7 @@ type Wanted struct {
 // Receipt makes the receipt of an archived transaction, or of its change of a row. It is
 // one that holds (spec/receipt.md). Cost: reads the transactions up to it, and the range's files.
 func Receipt(ctx context.Context, store Store, chainID string, authorities audit.Authorities, w Wanted) (*audit.Receipt, error) {
-	m, at, err := find(ctx, store, chainID, w)
+	m, at, err := find(ctx, store, chainID, authorities, w)
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +41,14 @@ func Receipt(ctx context.Context, store Store, chainID string, authorities audit
 }
 
 // find looks for a transaction, in the newest range first.
-func find(ctx context.Context, store Store, chainID string, w Wanted) (*Manifest, *Transaction, error) {
+func find(ctx context.Context, store Store, chainID string, authorities audit.Authorities, w Wanted) (*Manifest, *Transaction, error) {
 	var all []*Manifest
-	err := List(ctx, store, chainID, func(m *Manifest) error {
+	err := accepted(ctx, store, chainID, authorities, func(m *Manifest) error {
 		if w.Block == 0 || m.First <= w.Block && w.Block <= m.Last {
 			all = append(all, m)
+		}
+		if w.Block != 0 && m.Last >= w.Block {
+			return errEnough
 		}
 		return nil
 	})

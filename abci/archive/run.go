@@ -94,15 +94,14 @@ func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
 		return err
 	}
 	last := uint64(0)
-	err = List(ctx, a.opt.Store, a.opt.ChainID, func(m *Manifest) error {
-		if last = m.Last; m.Last <= max(after, a.held) || m.First > to {
+	err = accepted(ctx, a.opt.Store, a.opt.ChainID, authorities, func(m *Manifest) error {
+		if m.First > to {
+			return errEnough
+		}
+		if last = m.Last; m.Last <= max(after, a.held) {
 			return nil
 		}
-		wrong := checkRange(ctx, a.opt.Store, m, authorities)
-		if !m.signedBy(authorities) {
-			wrong = append(wrong, Finding{File: ManifestName(m.ChainID, m.First), What: "signature", Detail: "it is not the organisation's"})
-		}
-		if len(wrong) > 0 {
+		if wrong := checkRange(ctx, a.opt.Store, m, authorities); len(wrong) > 0 {
 			return fmt.Errorf("the archive %s: %w: %s", a.opt.Store, ErrFalse, wrong[0])
 		}
 		a.held = m.Last
@@ -114,14 +113,40 @@ func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
 	return err
 }
 
+// newest is the newest range whose manifest is accepted, as all before; nil: there is none. One
+// that ends beyond the certified blocks is an error.
+func (a *Archiver) newest(ctx context.Context, certified uint64) (*Manifest, error) {
+	first, err := next(ctx, a.opt.Store, a.opt.ChainID, nil)
+	if err != nil || first == nil {
+		return nil, err
+	}
+	authorities, err := a.opt.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	newest := first
+	err = accepted(ctx, a.opt.Store, a.opt.ChainID, authorities, func(m *Manifest) error {
+		newest = m
+		return a.behind(m.Last, certified)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newest, nil
+}
+
+// behind is why nothing is archived while the archive has blocks that are not certified here.
+func (a *Archiver) behind(last, certified uint64) error {
+	if last <= certified {
+		return nil
+	}
+	return fmt.Errorf("the archive %s has blocks up to %d, and the database certified ones up to %d: archive when it has caught up", a.opt.Store, last, certified)
+}
+
 // find looks for the newest range, and has the database know of it.
-func (a *Archiver) find(ctx context.Context, head Head) error {
+func (a *Archiver) find(ctx context.Context, head Head) (err error) {
 	if a.last == nil {
-		err := List(ctx, a.opt.Store, a.opt.ChainID, func(m *Manifest) error {
-			a.last = m
-			return nil
-		})
-		if err != nil {
+		if a.last, err = a.newest(ctx, head.Certified); err != nil {
 			return err
 		}
 	}
@@ -133,7 +158,7 @@ func (a *Archiver) find(ctx context.Context, head Head) error {
 	case head.Dropped > last:
 		return fmt.Errorf("the database dropped blocks up to %d, and the archive %s ends with block %d: put the ranges of %s there", head.Dropped, a.opt.Store, last, head.Place)
 	case last > head.Certified:
-		return fmt.Errorf("the archive %s has blocks up to %d, and the database certified ones up to %d: archive when it has caught up", a.opt.Store, last, head.Certified)
+		return a.behind(last, head.Certified)
 	case last > 0 && (head.Archived != last || head.Place != a.opt.Store.String()):
 		return a.tell(ctx)
 	}
@@ -192,9 +217,6 @@ func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Aut
 	m.Files, m.Hash = set.files, c.blocks[len(c.blocks)-1].Hash[:]
 	return nil
 }
-
-// errEnough ends reading.
-var errEnough = errors.New("enough")
 
 // end is where a range ends: with the last block planned before, else where its rows are enough.
 func (a *Archiver) end(ctx context.Context, reading Reading, m *Manifest) (uint64, error) {

@@ -30,12 +30,14 @@ type Verdict struct {
 
 // Verify reads a whole archive and compares it with what the organisations agreed on: manifests and
 // their order, every file's hash, blocks, certificates, transactions and changes. Errors are of the
-// store. Progress is told after each range. Cost: two SHA-256 a change, a signature a vote.
+// store. It ends with the first manifest that does not follow the one before, or is not signed:
+// nothing that it says is believed. Progress is told after each range. Cost: two SHA-256 a change,
+// a signature a vote.
 func Verify(ctx context.Context, store Store, chainID string, authorities audit.Authorities, progress func(*Manifest)) (Verdict, error) {
 	v := Verdict{Findings: []Finding{}}
 	known := map[string]bool{}
 	var before *Manifest
-	for {
+	for len(v.Findings) < findingsMax {
 		at := ManifestName(chainID, v.Last+1)
 		m, err := next(ctx, store, chainID, before)
 		if err != nil {
@@ -49,7 +51,10 @@ func Verify(ctx context.Context, store Store, chainID string, authorities audit.
 			break
 		}
 		known[at], known[name(chainID, m.First, planSuffix)] = true, true
-		v.Findings = append(v.Findings, checkManifest(at, m, before, authorities)...)
+		if wrong := checkManifest(at, m, before, authorities); len(wrong) > 0 {
+			v.Findings = append(v.Findings, wrong...)
+			break
+		}
 		v.Findings = append(v.Findings, checkRange(ctx, store, m, authorities)...)
 		for _, f := range m.Files {
 			known[f.Name] = true

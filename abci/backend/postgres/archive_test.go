@@ -14,11 +14,9 @@ import (
 )
 
 func (a *attested) archiver(store archive.Store) *archive.Archiver {
-	authority := attestAuthority()
-	authority.GatewayKeys = map[string][]byte{"a": attestKey("a").Public().(ed25519.PublicKey)}
 	return archive.New(archive.Options{
 		Source: a.b, Store: store, ChainID: "test", Organisation: "a",
-		Authorities: func() (audit.Authorities, error) { return audit.Authorities{authority}, nil },
+		Authorities: func() (audit.Authorities, error) { return audit.Authorities{attestAuthority()}, nil },
 		Key:         func() (ed25519.PrivateKey, error) { return attestKey("a"), nil },
 	})
 }
@@ -48,9 +46,7 @@ func archivedLedger(t *testing.T) (*attested, archive.Directory) {
 
 func (a *attested) verified(store archive.Store) archive.Verdict {
 	a.t.Helper()
-	authority := attestAuthority()
-	authority.GatewayKeys = map[string][]byte{"a": attestKey("a").Public().(ed25519.PublicKey)}
-	v, err := archive.Verify(a.t.Context(), store, "test", audit.Authorities{authority}, nil)
+	v, err := archive.Verify(a.t.Context(), store, "test", audit.Authorities{attestAuthority()}, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -74,7 +70,7 @@ func TestALedgerIsArchived(t *testing.T) {
 		t.Errorf("%+v, want %s changes", v, changes)
 	}
 	var cells []string
-	err := archive.Fetch(t.Context(), store, "test", archive.Slice{Kind: archive.Changes, From: 2, To: 2, Table: "public.pairs"}, func(r *archive.Row) error {
+	err := archive.Fetch(t.Context(), store, "test", audit.Authorities{attestAuthority()}, archive.Slice{Kind: archive.Changes, From: 2, To: 2, Table: "public.pairs"}, func(r *archive.Row) error {
 		cells = append(cells, string(r.Cells))
 		return nil
 	})

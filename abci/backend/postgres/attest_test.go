@@ -49,7 +49,7 @@ func attestAddress(organisation string) []byte {
 }
 
 func attestAuthority() audit.Authority {
-	a := audit.Authority{ChainID: "test", Consent: attestConsent}
+	a := audit.Authority{ChainID: "test", Consent: attestConsent, GatewayKeys: map[string][]byte{"a": attestKey("a").Public().(ed25519.PublicKey)}}
 	for _, o := range attesting {
 		a.Validators = append(a.Validators, audit.Validator{Organisation: o, Key: attestKey(o).Public().(ed25519.PublicKey)})
 	}

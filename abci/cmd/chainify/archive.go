@@ -334,7 +334,8 @@ func newArchiveFetch() *cobra.Command {
 		Use:   "fetch PLACE --genesis FILE",
 		Short: "Print archived blocks, transactions or changes",
 		Long: `fetch prints a JSON object a line. Of a change "cells" is the row by the names of its columns: the row after it, or before a
-deletion. Every file read is compared with its manifest. "archive verify" checks the rest. ` + placeHelp + `
+deletion. It checks the signatures of manifests up to the last block, and compares every file read with its manifest. "archive verify"
+checks the rest. Where keys have changed since the genesis, the governance record says so. ` + placeHelp + `
 
 ` + archiveExitHelp,
 		Example: `  chainify archive fetch /srv/archive --genesis genesis.json --from 800 --to 899 --table public.accounts`,
@@ -350,7 +351,7 @@ deletion. Every file read is compared with its manifest. "archive verify" checks
 			}
 			e := json.NewEncoder(cmd.OutOrStdout())
 			e.SetEscapeHTML(false)
-			return archive.Fetch(cmd.Context(), store, a[0].ChainID, s, func(r *archive.Row) error { return e.Encode(r) })
+			return archive.Fetch(cmd.Context(), store, a[0].ChainID, a, s, func(r *archive.Row) error { return e.Encode(r) })
 		},
 	}
 	p.flags(cmd)
