@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,10 +244,26 @@ func (a *admission) unnamed(err error) {
 
 // organisationOf is the member that vouches for a connected node; empty: none does.
 func (a *admission) organisationOf(peer p2p.Peer) string {
+	return a.vouchedBy(peer, []*order.Registry{a.registry()})
+}
+
+// voiceOf is the organisation that vouches for a connected node, or the node itself: then its
+// operator named it. So an organisation has one voice, however many nodes it vouches for.
+func (a *admission) voiceOf(peer p2p.Peer) string {
+	return cmp.Or(a.vouchedBy(peer, a.registries()), string(peer.ID()))
+}
+
+// vouchedBy is the organisation in one of the registries that vouches for a node; empty: none does.
+func (a *admission) vouchedBy(peer p2p.Peer, registries []*order.Registry) string {
 	for _, text := range []string{a.heardOf(peer.ID()), shownBy(peer)} {
 		vouch, err := wire.ParseVouch(text)
-		if err == nil && vouch.By(a.registry().Keys(vouch.Organisation), a.chainID, string(peer.ID())) {
-			return vouch.Organisation
+		if err != nil {
+			continue
+		}
+		for _, r := range registries {
+			if vouch.By(r.Keys(vouch.Organisation), a.chainID, string(peer.ID())) {
+				return vouch.Organisation
+			}
 		}
 	}
 	return ""

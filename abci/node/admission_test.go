@@ -145,6 +145,20 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
+// An organisation has one voice, however many nodes it vouches for.
+func TestANodeSpeaksForTheOrganisationThatVouchesForIt(t *testing.T) {
+	now := consortium(t, map[string][2]byte{"acme": {1, 2}, "bolt": {3, 4}})
+	next := consortium(t, map[string][2]byte{"acme": {1, 2}, "bolt": {3, 4}, "echo": {6, 7}})
+	a := &admission{chainID: "test", registry: func() *order.Registry { return now }, waiting: func() *order.Registry { return next }, heard: map[p2p.ID]string{}}
+	for n, voice := range []string{"bolt", "bolt", "echo", ""} {
+		id := nodeNumber(n)
+		shows := map[string]string{"bolt": vouchBy("bolt", id, 3), "echo": vouchBy("echo", id, 6)}[voice]
+		if got := a.voiceOf(&knocking{id: id, shows: shows}); got != voice && (voice != "" || got != string(id)) {
+			t.Errorf("node %d: %q, want %q", n, got, voice)
+		}
+	}
+}
+
 // A node that stops lets in nobody, not even a member's node.
 func TestANodeThatStopsLetsNobodyIn(t *testing.T) {
 	member, stops := nodeNumber(2), false

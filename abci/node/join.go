@@ -11,6 +11,7 @@ import (
 	comet "github.com/cometbft/cometbft/config"
 	"github.com/cometbft/cometbft/light"
 	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/state"
 	cometstore "github.com/cometbft/cometbft/store"
 
@@ -142,9 +143,17 @@ func (o *ordering) joinBy(n *node, settings *comet.Config) cometnode.Option {
 	s := settings.StateSync
 	s.Enable, s.DiscoveryTime, s.ChunkRequestTimeout, s.ChunkFetchers, s.TempDir = true, discovery, chunkLimit, chunkFetchers, n.opt.Home.Data()
 	return cometnode.StateProvider(&trusted{
-		chainID: n.doc.doc.ChainID, params: n.doc.doc.ConsensusParams, headers: o.headers, ends: o.stopping.Load, log: n.log.With("part", "join"),
+		chainID: n.doc.doc.ChainID, params: n.doc.doc.ConsensusParams, headers: o.headers, voice: o.voice, ends: o.stopping.Load, log: n.log.With("part", "join"),
 		trust: light.TrustOptions{Period: time.Duration(n.join.Period), Height: n.join.Height, Hash: n.join.HashBytes()},
 	})
+}
+
+// voice is whose word that of a connected node is.
+func (o *ordering) voice(id p2p.ID) string {
+	if peer := o.comet.Switch().Peers().Get(id); peer != nil {
+		return o.admits.voiceOf(peer)
+	}
+	return string(id)
 }
 
 // tellTrust writes the order block of a snapshot to where the operator finds it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type trusted struct {
 	params  *types.ConsensusParams // of the genesis: no order block changes them
 	trust   light.TrustOptions
 	headers *peers.Headers
+	voice   func(id p2p.ID) string // of a connected node: admission.voiceOf
 	ends    func() bool
 	log     *slog.Logger
 
@@ -139,29 +141,68 @@ func (t *trusted) verify(ids []p2p.ID, height int64) (*types.LightBlock, error) 
 }
 
 // withTurns is a verified header with the validators' turns to propose, which no hash covers: those
-// that most of the connected nodes tell.
+// that most of the connected organisations tell. All nodes are asked at once: silent ones leave the
+// others their time.
 func (t *trusted) withTurns(header *types.LightBlock) (*types.LightBlock, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
 	defer cancel()
-	votes, sets, said := map[string]int{}, map[string]*types.ValidatorSet{}, 0
-	for _, id := range t.headers.Peers() {
-		told, err := headersOf{t, id}.ask(ctx, header.Height)
-		if err != nil || !bytes.Equal(told.Hash(), header.Hash()) {
+	ids := t.headers.Peers()
+	told := make([]turnsTold, len(ids))
+	var asking sync.WaitGroup
+	for i, id := range ids {
+		asking.Go(func() {
+			block, err := headersOf{t, id}.ask(ctx, header.Height)
+			if told[i].voice = t.voice(id); err == nil && bytes.Equal(block.Hash(), header.Hash()) {
+				told[i].turns = block.ValidatorSet
+			}
+			told[i].none = errors.Is(err, provider.ErrLightBlockNotFound)
+		})
+	}
+	asking.Wait()
+	turns := mostTell(told)
+	if turns == nil {
+		return nil, fmt.Errorf("the connected organisations do not agree whose turn it was to propose order block %d", header.Height)
+	}
+	out := *header
+	out.ValidatorSet = turns
+	return &out, nil
+}
+
+// turnsTold is what a node tells of the turns to propose.
+type turnsTold struct {
+	voice string
+	none  bool                // the node does not have the order block
+	turns *types.ValidatorSet // nil: it tells nothing, or another order block
+}
+
+// mostTell is what more than half of the voices tell of the turns to propose, out of those that
+// tell any; nil: there is no such answer, or half of the voices that have the block are silent. A
+// voice whose nodes contradict each other stands for no answer.
+func mostTell(told []turnsTold) *types.ValidatorSet {
+	const contradicts = ""
+	all, said, sets := map[string]bool{}, map[string]string{}, map[string]*types.ValidatorSet{}
+	for _, t := range told {
+		if all[t.voice] = all[t.voice] || !t.none; t.turns == nil {
 			continue
 		}
-		turns := string(told.ValidatorSet.ProposerPriorityHash())
-		votes[turns]++
-		sets[turns] = told.ValidatorSet
-		said++
+		turns := string(t.turns.ProposerPriorityHash())
+		if before, twice := said[t.voice]; twice && before != turns {
+			turns = contradicts
+		}
+		said[t.voice], sets[turns] = turns, t.turns
 	}
+	maps.DeleteFunc(all, func(_ string, has bool) bool { return !has })
+	votes := map[string]int{}
+	for _, turns := range said {
+		votes[turns]++
+	}
+	delete(votes, contradicts)
 	for turns, n := range votes {
-		if 2*n > said {
-			out := *header
-			out.ValidatorSet = sets[turns]
-			return &out, nil
+		if 2*n > len(said) && 2*len(said) > len(all) {
+			return sets[turns]
 		}
 	}
-	return nil, fmt.Errorf("the connected nodes do not agree whose turn it was to propose order block %d", header.Height)
+	return nil
 }
 
 // headersOf is a provider.Provider: one connected node.
