@@ -176,8 +176,8 @@ type turnsTold struct {
 }
 
 // mostTell is what more than half of the voices tell of the turns to propose, out of those that
-// tell any; nil: there is no such answer, or half of the voices that have the block are silent. A
-// voice whose nodes contradict each other stands for no answer.
+// tell any. There is none (nil) while half of the voices that have the block are silent. A voice
+// whose nodes contradict each other stands for no answer.
 func mostTell(told []turnsTold) *types.ValidatorSet {
 	const contradicts = ""
 	all, said, sets := map[string]bool{}, map[string]string{}, map[string]*types.ValidatorSet{}

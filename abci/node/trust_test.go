@@ -7,8 +7,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 )
 
-// What most organisations tell of the turns to propose is taken, however many nodes one of them has
-// that tell another thing, or nothing.
+// The turns to propose are as most organisations tell them, however many nodes one of them has that
+// tell another thing, or nothing.
 func TestAnOrganisationHasOneVoiceAboutTurns(t *testing.T) {
 	turns := func(steps int32) *types.ValidatorSet {
 		set := types.NewValidatorSet([]*types.Validator{
