@@ -6,18 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cometbft/cometbft/light/provider"
 	"github.com/cometbft/cometbft/p2p"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 	gogo "github.com/cosmos/gogoproto/types"
+	"golang.org/x/time/rate"
 )
 
 // HeadersName is the reactor's in CometBFT's switch, HeadersChannel its channel.
 const (
 	HeadersName    = "CHAINIFY_HEADERS"
 	HeadersChannel = byte(0x74)
+)
+
+// Answers to one peer: loading validators may take a good part of a second.
+const (
+	headersPerSecond = 10
+	headersAtOnce    = 20
 )
 
 // headerBytesMax bounds a header with its commit and the validators.
@@ -43,8 +51,11 @@ type Headers struct {
 	p2p.BaseReactor
 	opt HeadersOptions
 
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards waiting and pace
 	waiting map[p2p.ID]headerQuestion
+	pace    map[p2p.ID]*rate.Limiter // of answers
+
+	loading sync.Mutex // one header at a time
 }
 
 // headerQuestion is one that a peer has not answered.
@@ -57,7 +68,7 @@ var _ p2p.Reactor = (*Headers)(nil)
 
 // NewHeaders makes a reactor, to be given to CometBFT's node.
 func NewHeaders(opt HeadersOptions) *Headers {
-	r := &Headers{opt: opt, waiting: map[p2p.ID]headerQuestion{}}
+	r := &Headers{opt: opt, waiting: map[p2p.ID]headerQuestion{}, pace: map[p2p.ID]*rate.Limiter{}}
 	r.BaseReactor = *p2p.NewBaseReactor(HeadersName, r)
 	return r
 }
@@ -114,33 +125,67 @@ func (r *Headers) RemovePeer(peer p2p.Peer, _ any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, peer.ID())
+	delete(r.pace, peer.ID())
 }
 
-// Receive implements p2p.Reactor.
+// Receive implements p2p.Reactor. A peer that asks too quickly is heard on no channel until its
+// turn comes. An answer that nobody waits for is not decoded.
 func (r *Headers) Receive(e p2p.Envelope) {
 	m, ok := e.Message.(*gogo.BytesValue)
 	if !ok {
 		return
 	}
-	kind, height, block, err := decodeHeader(m.Value)
+	kind, height, raw, err := splitHeader(m.Value)
 	switch {
 	case err != nil:
-		r.opt.Conduct.Malformed(r.Switch, e.Src, "another node sent a malformed header", err)
-	case kind == tellsHeader:
-		r.told(e.Src.ID(), height, block)
+	case kind == asksHeader:
+		r.answer(e.Src, height)
 	default:
-		e.Src.TrySend(headerEnvelope(tellsHeader, height, encodeHeader(r.opt.Load(height))))
+		err = r.told(e.Src.ID(), height, raw)
+	}
+	if err != nil {
+		r.opt.Conduct.Malformed(r.Switch, e.Src, "another node sent a malformed header", err)
 	}
 }
 
-// told passes an answer on to who waits for it; one that comes late goes.
-func (r *Headers) told(peer p2p.ID, height int64, block *types.LightBlock) {
+// answer tells a peer a header, when its turn comes.
+func (r *Headers) answer(peer p2p.Peer, height int64) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if q, asked := r.waiting[peer]; asked && q.height == height {
+	pace := r.pace[peer.ID()]
+	if pace == nil {
+		pace = rate.NewLimiter(headersPerSecond, headersAtOnce)
+		r.pace[peer.ID()] = pace
+	}
+	r.mu.Unlock()
+	if wait := pace.Reserve().Delay(); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-r.Quit():
+			return
+		}
+	}
+	r.loading.Lock()
+	block := r.opt.Load(height)
+	r.loading.Unlock()
+	peer.TrySend(headerEnvelope(tellsHeader, height, encodeHeader(block)))
+}
+
+// told passes an answer on to who waits for it; one that comes late goes.
+func (r *Headers) told(peer p2p.ID, height int64, raw []byte) error {
+	r.mu.Lock()
+	q, asked := r.waiting[peer]
+	if asked = asked && q.height == height; asked {
 		delete(r.waiting, peer)
+	}
+	r.mu.Unlock()
+	if !asked {
+		return nil
+	}
+	block, err := decodeHeader(raw)
+	if err == nil {
 		q.answer <- block
 	}
+	return err
 }
 
 // encodeHeader gives no bytes for none, and for one that is too large to be sent.
@@ -159,28 +204,32 @@ func encodeHeader(block *types.LightBlock) []byte {
 	return raw
 }
 
-func decodeHeader(raw []byte) (kind byte, height int64, block *types.LightBlock, err error) {
-	fail := func(what string, err error) (byte, int64, *types.LightBlock, error) {
-		return 0, 0, nil, fmt.Errorf("header message: %s: %w", what, err)
-	}
+// splitHeader takes the head off a message.
+func splitHeader(raw []byte) (kind byte, height int64, block []byte, err error) {
 	if len(raw) < 9 || raw[0] > tellsHeader {
-		return fail("head", errMalformed)
+		return 0, 0, nil, fmt.Errorf("header message: head: %w", errMalformed)
 	}
-	kind, height = raw[0], int64(binary.BigEndian.Uint64(raw[1:9]))
-	switch raw = raw[9:]; {
-	case height < 0, kind == asksHeader && len(raw) > 0:
-		return fail("height or length", errMalformed)
-	case len(raw) == 0:
-		return kind, height, nil, nil
+	kind, height, block = raw[0], int64(binary.BigEndian.Uint64(raw[1:9])), raw[9:]
+	if height < 0 || kind == asksHeader && len(block) > 0 {
+		return 0, 0, nil, fmt.Errorf("header message: height or length: %w", errMalformed)
+	}
+	return kind, height, block, nil
+}
+
+// decodeHeader decodes an answer; nil for no bytes: the peer has none.
+func decodeHeader(raw []byte) (*types.LightBlock, error) {
+	if len(raw) == 0 {
+		return nil, nil
 	}
 	var message cmtproto.LightBlock
 	if err := message.Unmarshal(raw); err != nil {
-		return fail("block", err)
+		return nil, fmt.Errorf("header message: block: %w", err)
 	}
-	if block, err = types.LightBlockFromProto(&message); err != nil {
-		return fail("block", err)
+	block, err := types.LightBlockFromProto(&message)
+	if err != nil {
+		return nil, fmt.Errorf("header message: block: %w", err)
 	}
-	return kind, height, block, nil
+	return block, nil
 }
 
 var errMalformed = errors.New("malformed")

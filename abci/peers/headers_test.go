@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +81,11 @@ func TestHeadersAreTold(t *testing.T) {
 	if _, err := all[0].Ask(ctx, id, 6); err != nil || conduct[1].Offences() != 0 {
 		t.Errorf("after an answer that nobody asked for: %v, %d offences", err, conduct[1].Offences())
 	}
+	// Nor is it decoded.
+	peer.Send(headerEnvelope(tellsHeader, 5, bytes.Repeat([]byte{0xff}, 100)))
+	if _, err := all[0].Ask(ctx, id, 6); err != nil || conduct[1].Offences() != 0 {
+		t.Errorf("after a malformed answer that nobody asked for: %v, %d offences", err, conduct[1].Offences())
+	}
 	peer.Send(p2p.Envelope{ChannelID: HeadersChannel, Message: &gogo.BytesValue{Value: []byte{2}}})
 	for conduct[1].Offences() == 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
@@ -89,6 +95,29 @@ func TestHeadersAreTold(t *testing.T) {
 	}
 }
 
+// A peer that asks without end is answered some times a second; another one meanwhile.
+func TestHeadersAreToldInTurn(t *testing.T) {
+	var loads atomic.Int64
+	r := NewHeaders(HeadersOptions{Conduct: NewConduct(slog.New(slog.DiscardHandler)), Load: func(int64) *types.LightBlock { loads.Add(1); return nil }})
+	began, asked := time.Now(), 2*headersAtOnce
+	for range asked {
+		r.Receive(p2p.Envelope{Src: deaf{named{id: "greedy"}}, ChannelID: HeadersChannel, Message: headerEnvelope(asksHeader, 1, nil).Message})
+	}
+	if took, least := time.Since(began), time.Second*headersAtOnce/headersPerSecond; took < least-100*time.Millisecond || loads.Load() != int64(asked) {
+		t.Errorf("%d of %d answers in %s, want %s at least", loads.Load(), asked, took, least)
+	}
+	began = time.Now()
+	r.Receive(p2p.Envelope{Src: deaf{named{id: "other"}}, ChannelID: HeadersChannel, Message: headerEnvelope(asksHeader, 1, nil).Message})
+	if took := time.Since(began); took > time.Second/headersPerSecond {
+		t.Errorf("another peer waits %s", took)
+	}
+}
+
+// deaf is a peer that takes nothing.
+type deaf struct{ named }
+
+func (deaf) TrySend(p2p.Envelope) bool { return false }
+
 func FuzzDecodeHeader(f *testing.F) {
 	head := func(kind byte, height uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kind}, height) }
 	f.Add(head(asksHeader, 5))
@@ -96,14 +125,14 @@ func FuzzDecodeHeader(f *testing.F) {
 	f.Add(append(head(tellsHeader, 5), encodeHeader(headerAt(f, 5))...))
 	f.Add(head(asksHeader, 1<<63))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		kind, height, block, err := decodeHeader(raw)
+		kind, height, rest, err := splitHeader(raw)
 		if err != nil {
 			return
 		}
-		if kind > tellsHeader || height < 0 || kind == asksHeader && (block != nil || len(raw) != 9) {
-			t.Errorf("%x is %d, %d, %v", raw, kind, height, block)
+		if kind > tellsHeader || height < 0 || len(rest) != len(raw)-9 || kind == asksHeader && len(rest) > 0 {
+			t.Errorf("%x is %d, %d, %x", raw, kind, height, rest)
 		}
-		if block != nil {
+		if block, err := decodeHeader(rest); err == nil && block != nil {
 			_ = block.ValidateBasic("test") // as whoever asked does
 		}
 	})
