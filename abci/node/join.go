@@ -18,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -142,10 +143,18 @@ func (o *ordering) joinBy(n *node, settings *comet.Config) cometnode.Option {
 	}
 	s := settings.StateSync
 	s.Enable, s.DiscoveryTime, s.ChunkRequestTimeout, s.ChunkFetchers, s.TempDir = true, discovery, chunkLimit, chunkFetchers, n.opt.Home.Data()
-	return cometnode.StateProvider(&trusted{
-		chainID: n.doc.doc.ChainID, params: n.doc.doc.ConsensusParams, headers: o.headers, voice: o.voice, ends: o.stopping.Load, log: n.log.With("part", "join"),
-		trust: light.TrustOptions{Period: time.Duration(n.join.Period), Height: n.join.Height, Hash: n.join.HashBytes()},
-	})
+	return func(comet *cometnode.Node) {
+		inner, _ := comet.Switch().Reactor(peers.SnapshotsName) // it is always there
+		door := peers.NewSnapshotDoor(inner, peers.SnapshotsOptions{
+			Voice: o.admits.voiceOf, Peers: func() []p2p.Peer { return comet.Switch().Peers().Copy() }, Log: n.log.With("part", "join"),
+		})
+		cometnode.CustomReactors(map[string]p2p.Reactor{peers.SnapshotsName: door})(comet)
+		cometnode.StateProvider(&trusted{
+			chainID: n.doc.doc.ChainID, params: n.doc.doc.ConsensusParams, headers: o.headers, voice: o.voice, tried: door.Tried,
+			ends: o.stopping.Load, log: n.log.With("part", "join"),
+			trust: light.TrustOptions{Period: time.Duration(n.join.Period), Height: n.join.Height, Hash: n.join.HashBytes()},
+		})(comet)
+	}
 }
 
 // voice is whose word that of a connected node is.

@@ -114,6 +114,22 @@ func (f falseSnapshots) ListSnapshots(ctx context.Context, req *abci.RequestList
 	return out, nil
 }
 
+// inventedSnapshots is an application that offers snapshots at heights far beyond the order.
+type inventedSnapshots struct{ abci.Application }
+
+func (f inventedSnapshots) ListSnapshots(ctx context.Context, req *abci.RequestListSnapshots) (*abci.ResponseListSnapshots, error) {
+	out, err := f.Application.ListSnapshots(ctx, req)
+	if err != nil || len(out.Snapshots) == 0 {
+		return out, err
+	}
+	newest := out.Snapshots[len(out.Snapshots)-1]
+	out.Snapshots = nil
+	for i := range uint64(10) {
+		out.Snapshots = append(out.Snapshots, &abci.Snapshot{Height: 1<<40 + i, Format: newest.Format, Chunks: newest.Chunks, Hash: newest.Hash, Metadata: newest.Metadata})
+	}
+	return out, nil
+}
+
 type falseChunks struct{ abci.Application }
 
 func (f falseChunks) LoadSnapshotChunk(ctx context.Context, req *abci.RequestLoadSnapshotChunk) (*abci.ResponseLoadSnapshotChunk, error) {
@@ -185,6 +201,20 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 		if got := r.db.Hashes(); fmt.Sprint(got) != fmt.Sprint(first) {
 			t.Errorf("%s has other ledger blocks than acme: %d and %d", r.home, len(got), len(first))
 		}
+	}
+}
+
+// An organisation's snapshots that have no order block are tried some times, and then the others'.
+func TestInventedSnapshotsHoldUpNoJoin(t *testing.T) {
+	nodes := forgetful(t)
+	nodes[1].lies = func(a abci.Application) abci.Application { return inventedSnapshots{a} }
+	clients := startAll(t, nodes)
+	insert(t, clients[0], 0, 100)
+	nodes[3].stop()
+	insertUntilJoinable(t, clients[0], 100)
+	joins(t, nodes[3], nodes[0])
+	if log := nodes[3].log.String(); !strings.Contains(log, "they are passed over for a while") || strings.Count(log, "the order block behind a snapshot is not verified") > 4 {
+		t.Error("the snapshots of one organisation are tried again and again")
 	}
 }
 

@@ -40,7 +40,8 @@ type trusted struct {
 	params  *types.ConsensusParams // of the genesis: no order block changes them
 	trust   light.TrustOptions
 	headers *peers.Headers
-	voice   func(id p2p.ID) string // of a connected node: admission.voiceOf
+	voice   func(id p2p.ID) string           // of a connected node: admission.voiceOf
+	tried   func(height uint64, proven bool) // of a snapshot: peers.SnapshotDoor
 	ends    func() bool
 	log     *slog.Logger
 
@@ -54,7 +55,10 @@ func (t *trusted) AppHash(_ context.Context, height uint64) ([]byte, error) {
 	if err == nil {
 		_, err = t.verified(int64(height) + 2)
 	}
-	if err != nil {
+	if errors.Is(err, errEnds) {
+		return nil, err
+	}
+	if t.tried(height, err == nil); err != nil {
 		t.log.Warn("the order block behind a snapshot is not verified", "height", height, "error", err)
 		return nil, err
 	}
