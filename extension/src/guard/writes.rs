@@ -78,7 +78,12 @@ fn relation(relation: Oid, access: Access) {
         Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
             refuse_write(relation)
         }
-        Mode::Plain if access == Access::Write && tables::owner(relation).is_none() => {
+        // The table below a view comes by itself.
+        Mode::Plain
+            if access == Access::Write
+                && tables::owner(relation).is_none()
+                && !catalog::is_view(relation) =>
+        {
             plain_sql::changes_locally(|| format!("table {}", catalog::display_name(relation)));
         }
         Mode::Outside | Mode::Plain if access == Access::Read => {

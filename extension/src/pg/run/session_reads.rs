@@ -1,5 +1,5 @@
-//! The rows that the queries of a session read, as predicates: noted when a query is planned, shown
-//! when it runs.
+//! The rows that the queries of a session read, as predicates: noted by the planner's hook, shown
+//! by that of the executor.
 //!
 //! Source: precision locking, by the bounds that conditions put on columns (spec/scheduling.md,
 //! "What a statement contributes").
@@ -17,11 +17,11 @@ use crate::pg::run::plan_notes::{mark, values, Notes, Subject};
 
 /// The callbacks of the extension.
 pub struct Watch {
-    /// Whether the session's reads are wanted; asked first, for every query.
+    /// Whether the extension wants the session's reads; asked first, for every query.
     pub wanted: fn() -> bool,
-    /// Whether they are wanted with their bounds, which takes time when a query is planned.
+    /// Whether it wants them with their bounds, which takes the planner's time.
     pub with_bounds: fn() -> bool,
-    /// Shown the rows that a query is about to read.
+    /// Gets the rows that a query is about to read.
     pub read: fn(RowsRead),
 }
 
@@ -36,18 +36,20 @@ pub fn watch(watch: &'static Watch) {
     let _ = WATCH.set(watch);
 }
 
-/// Whether the bounds of reads are noted.
+/// Whether the planner's hook notes bounds of reads.
 pub(super) fn are_noted() -> bool {
     WATCH.get().is_some_and(|watch| (watch.with_bounds)())
 }
 
-/// Notes the reads of a query about to be planned; gives the number of the note. None: they are not
-/// wanted, or there is no room.
+/// Notes the reads of a query before the planner gets it; gives the number of the note. None:
+/// nobody wants them, or there is no room.
 ///
 /// # Safety
 /// `query` must be analysed and rewritten, and no planner must have touched it.
 pub(super) unsafe fn note_query(query: NonNull<pg_sys::Query>) -> Option<u32> {
-    if !are_noted() {
+    // SAFETY: reads a variable of the process. In parallel mode, as of a utility statement, no
+    // subtransaction may begin.
+    if !are_noted() || unsafe { pg_sys::IsInParallelMode() } {
         return None;
     }
     // SAFETY: by the caller's promise.
@@ -74,8 +76,8 @@ pub(super) unsafe fn mark_plan(plan: *mut pg_sys::PlannedStmt, number: u32) {
     unsafe { mark(plan, Subject::Reads, number) }
 }
 
-/// Shows what a query that is about to run reads. Of one that is not noted these are all rows of
-/// its tables. The checks of foreign keys are left out: each organisation makes them itself.
+/// Shows what a query that is about to run reads. Of one without a note these are all rows of its
+/// tables. It leaves out the checks of foreign keys: each organisation makes them itself.
 ///
 /// # Safety
 /// `description` must be what ExecutorStart is given.
@@ -88,6 +90,7 @@ pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
         if pg_sys::InNoForceRLSOperation() {
             return;
         }
+        run_alone(description);
         let (plan, params) = ((*description).plannedstmt, (*description).params);
         let noted = NOTES
             .with_borrow(|notes| notes.of(plan))
@@ -95,6 +98,24 @@ pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
         match noted {
             Some(noted) => noted.into_iter().for_each(watch.read),
             None => all_of(plan).for_each(|relation| (watch.read)(RowsRead::all(relation))),
+        }
+    }
+}
+
+/// Has a plan run in this process alone: another process would note the reads of functions, and end
+/// with its notes. Transactions without notes keep the plan as it is.
+///
+/// # Safety
+/// As for [`show`].
+unsafe fn run_alone(description: *mut pg_sys::QueryDesc) {
+    // SAFETY: by the caller's promise; the copy of the head lives as long as the statement runs.
+    unsafe {
+        let plan = (*description).plannedstmt;
+        if (*plan).parallelModeNeeded {
+            let alone = pg_sys::palloc(size_of::<pg_sys::PlannedStmt>()).cast();
+            std::ptr::copy_nonoverlapping(plan, alone, 1);
+            (*alone).parallelModeNeeded = false;
+            (*description).plannedstmt = alone;
         }
     }
 }

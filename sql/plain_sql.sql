@@ -1,0 +1,52 @@
+-- Plain SQL of a session, as far as it needs no node.
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set setup :abs_srcdir /sql/setup.sql
+\i :setup
+SET client_min_messages = warning;
+CREATE TABLE checking (id int PRIMARY KEY, balance int);
+CREATE TABLE local (id int PRIMARY KEY, balance int);
+CREATE VIEW of_checking AS SELECT * FROM checking;
+CREATE VIEW of_view AS SELECT id, balance FROM of_checking WHERE id > 0;
+CREATE VIEW of_local AS SELECT * FROM local;
+CREATE FUNCTION total() RETURNS bigint LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$ BEGIN RETURN (SELECT sum(balance) FROM checking); END $$;
+GRANT ALL ON ALL TABLES IN SCHEMA public TO alice;
+GRANT USAGE ON SCHEMA test TO alice;
+-- Workers that a statement was planned for, and those that ran.
+CREATE FUNCTION test.workers(sql text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || sql LOOP
+        IF line LIKE '%Workers%' THEN RETURN NEXT trim(line); END IF;
+    END LOOP;
+END
+$$;
+SELECT ok FROM test.deploy('ATTACH TABLE public.checking');
+SELECT ok FROM test.run('INSERT INTO checking SELECT g, 10 FROM generate_series(1, 9) g');
+\c - alice
+
+-- a view over a ledger table is no table of the session's own
+SET chainify.writes = 'effects';
+BEGIN;
+UPDATE of_checking SET balance = 1 WHERE id = 1;
+UPDATE of_view SET balance = 2 WHERE id = 2;
+INSERT INTO of_view VALUES (11, 3);
+DELETE FROM of_checking WHERE id = 3;
+SELECT * FROM checking WHERE id IN (1, 2, 3, 11) ORDER BY id;
+UPDATE of_local SET balance = 1 WHERE id = 1;
+ROLLBACK;
+
+-- the reads of a SERIALIZABLE transaction are noted in this process: no other runs a part of its statements, not even by a plan that is kept
+SET force_parallel_mode = on;
+PREPARE kept AS SELECT total();
+SELECT test.workers('EXECUTE kept');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT total();
+SELECT test.workers('EXECUTE kept');
+EXECUTE kept;
+ROLLBACK;
+SET chainify.writes = 'refuse';
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT test.workers('EXECUTE kept');
+ROLLBACK;
+SELECT test.workers('EXECUTE kept');
