@@ -14,6 +14,7 @@ static WATCH: Watch = Watch {
     wanted,
     least_cost,
     mirrored,
+    last_block,
     ask,
 };
 
@@ -39,12 +40,13 @@ fn least_cost() -> f64 {
     }
 }
 
-/// A transaction of one snapshot sees the block of that; another sees the newest.
-fn ask(sql: &str, sink: Sink) -> Result<Option<i64>, PgError> {
-    let last = last_block();
-    let at = match isolation() {
-        Isolation::ReadCommitted => At::Newest(last),
-        _ => At::Block(last),
+/// A cursor sees the block that it began at, and a transaction of one snapshot the block of that;
+/// another sees the newest.
+fn ask(sql: &str, of_cursor: Option<i64>, sink: Sink) -> Result<Option<i64>, PgError> {
+    let at = match (of_cursor, isolation()) {
+        (Some(block), _) => At::Block(block),
+        (None, Isolation::ReadCommitted) => At::Newest(last_block()),
+        _ => At::Block(last_block()),
     };
     query(at, sql, |row| sink(row))
 }

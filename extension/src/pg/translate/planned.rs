@@ -65,7 +65,8 @@ unsafe extern "C-unwind" fn on_plan(
             None => standard_planner(query, text, options, params),
         };
         if let Some(kept) = kept.and_then(NonNull::new) {
-            enter(|| send(plan, kept, text, params));
+            let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as c_int != 0;
+            enter(|| send(plan, kept, text, params, is_cursor));
         }
         plan
     }
@@ -100,6 +101,7 @@ unsafe fn send(
     query: NonNull<pg_sys::Query>,
     text: *const c_char,
     params: pg_sys::ParamListInfo,
+    is_cursor: bool,
 ) {
     let Some(watch) = watching() else { return };
     // SAFETY: by the caller's promise; the text is a C string.
@@ -120,7 +122,7 @@ unsafe fn send(
         let translated =
             subtransaction(|| translate_query(query, &sql, &parameters, &number, asker));
         match translated {
-            Ok(translated) => scan::put_on_top(plan, &translated),
+            Ok(translated) => scan::put_on_top(plan, &translated, is_cursor),
             // Cancelled, or the session ends.
             Err(error) if error.sqlstate.as_str().starts_with("57") => error.raise(),
             // A query that the worker would compute otherwise, or may not show, stays here.

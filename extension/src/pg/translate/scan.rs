@@ -58,6 +58,8 @@ struct State {
     as_sent: bool,
     /// Their one column; null where they are not wanted.
     message: *mut pg_sys::TupleTableSlot,
+    /// The last block when a cursor was opened; negative: the scan is of no cursor.
+    at: i64,
     /// The block whose rows the worker answered with; 0: it named none.
     block: i64,
     /// Why the own plan runs; null: it does not.
@@ -129,11 +131,16 @@ impl Scan {
     }
 }
 
-/// Puts the scan on top of a plan of the same query.
+/// Puts the scan on top of a plan of the same query. That of a cursor, whose rows are asked for
+/// later, sees the block that it began at.
 ///
 /// # Safety
 /// `plan` must be what the planner just made.
-pub(super) unsafe fn put_on_top(plan: *mut pg_sys::PlannedStmt, translated: &Translated) {
+pub(super) unsafe fn put_on_top(
+    plan: *mut pg_sys::PlannedStmt,
+    translated: &Translated,
+    is_cursor: bool,
+) {
     // SAFETY: by the caller's promise; nodes are made in the current memory context, that of the
     // plan. The last field of a plan node is filled with its defaults.
     unsafe {
@@ -170,6 +177,10 @@ pub(super) unsafe fn put_on_top(plan: *mut pg_sys::PlannedStmt, translated: &Tra
         let sql = CString::new(translated.sql.replace('\0', "")).unwrap_or_default();
         let sql = pg_sys::makeString(pg_sys::pstrdup(sql.as_ptr()));
         (*scan).custom_private = pg_sys::lappend(std::ptr::null_mut(), sql.cast());
+        if is_cursor {
+            let mark = pg_sys::makeString(pg_sys::pstrdup(c"cursor".as_ptr()));
+            (*scan).custom_private = pg_sys::lappend((*scan).custom_private, mark.cast());
+        }
         (*scan).custom_plans = pg_sys::lappend(std::ptr::null_mut(), own.cast());
         (*scan).methods = &raw const PLAN_METHODS.0;
         (*plan).planTree = scan.cast();
@@ -196,6 +207,9 @@ unsafe extern "C-unwind" fn begin(
         enter(|| {
             let state = &mut *node.cast::<State>();
             let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
+            let is_cursor = nodes((*scan).custom_private).count() > 1;
+            let wanted = || watching().filter(|watch| is_cursor && (watch.wanted)());
+            state.at = wanted().map_or(-1, |watch| (watch.last_block)());
             let own = nodes((*scan).custom_plans).next();
             let own = own.map_or(std::ptr::null_mut(), |own| own.as_ptr().cast());
             state.own = pg_sys::ExecInitNode(own, estate, flags);
@@ -251,9 +265,10 @@ unsafe fn ask(state: &mut State) {
         let mut reader = TextReader::new(attributes.iter().map(|a| a.atttypid));
         let context = Context::child(c"chainify row");
         let mut here: Option<PgError> = None;
+        let at = (state.at >= 0).then_some(state.at);
         // The plan may be kept from a time when the session had changed nothing.
         let answered = match watching().filter(|watch| (watch.wanted)()) {
-            Some(watch) => (watch.ask)(&query_of(state), &mut |row| {
+            Some(watch) => (watch.ask)(&query_of(state), at, &mut |row| {
                 let put = context.enter(|| {
                     if state.as_sent {
                         reader.check(row.fields)?;

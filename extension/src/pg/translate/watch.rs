@@ -5,6 +5,9 @@ use std::sync::OnceLock;
 use crate::pg::base::error::PgError;
 use crate::pg::base::text_rows::Sink;
 
+/// Runs a query, at a block if there is one, and gives the block of the answer.
+type Ask = fn(&str, Option<i64>, Sink) -> Result<Option<i64>, PgError>;
+
 /// The callbacks of the extension.
 pub struct Watch {
     /// Whether the session's queries may go to the worker; asked first, for every query.
@@ -13,8 +16,11 @@ pub struct Watch {
     pub least_cost: fn() -> f64,
     /// Numbers of mirrored tables by relation.
     pub mirrored: fn() -> BTreeMap<u32, i32>,
-    /// Has the worker run a query of its dialect. Gives the block whose rows it answered with.
-    pub ask: fn(&str, Sink) -> Result<Option<i64>, PgError>,
+    /// The last block that the statement's snapshot sees.
+    pub last_block: fn() -> i64,
+    /// Has the worker run a query of its dialect, at this block if there is one. Gives the block
+    /// whose rows it answered with.
+    pub ask: Ask,
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
