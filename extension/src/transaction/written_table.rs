@@ -1,4 +1,6 @@
 //! A ledger table as write sets change it: statements by key, and the values that they take.
+use std::rc::Rc;
+
 use chainify_codec::{decode_row, decode_value, DecodeError, Value};
 use chainify_ledger::write_set::{Bound, End};
 use chainify_ledger::Hash;
@@ -6,13 +8,14 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::ledger::tables::Leaf;
+use crate::ledger::tables::{self, Leaf};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::input::{base_type, input, null};
-use crate::pg::base::relation::{quoted, Lock, Relation};
+use crate::pg::base::relation::{quoted, Lock, Relation, Tuple};
 use crate::pg::base::rights::may_read_all_rows;
 use crate::pg::base::role::Role;
+use crate::pg::base::snapshot::{as_next_statement, Sees};
 use crate::pg::base::spi;
 
 /// The encoding of NULL in a cell.
@@ -56,6 +59,8 @@ pub struct WrittenTable {
     /// Ascending by ordinal.
     columns: Vec<Column>,
     rows: chainify_codec::RowHasher,
+    /// The relations that hold its rows.
+    leaves: Vec<Rc<Leaf>>,
 }
 
 /// The kind of a statement on the row with a key.
@@ -109,6 +114,7 @@ impl WrittenTable {
             quoted: relation.quoted_name(),
             columns,
             rows: leaf.table.rows.clone(),
+            leaves: leaves(leaf.relation),
         }
     }
 
@@ -281,25 +287,35 @@ impl WrittenTable {
     }
 
     /// The hash of the row with this key; None when there is no such row. Needs a subtransaction
-    /// that is undone after an Err.
+    /// that is undone after an Err. Cost: one descent of an index of each partition.
     pub fn hash_now(&self, key: &[u8]) -> Result<Option<Hash>, PgError> {
-        let mut values = self.key(key)?;
-        values.push(cell(self.id));
-        let sql = format!(
-            "SELECT chainify_ledger.encoded_row(${}, t) FROM {} t WHERE {}",
-            values.len(),
-            self.quoted,
-            self.is_key(1)
-        );
-        let mut hash = None;
-        let find = || {
-            spi::query(&sql, &values, |row| {
-                hash = row.get::<Vec<u8>>(1).map(|row| self.rows.hash(&row));
-            })
+        let values = self.key(key)?;
+        let hash_in = |leaf: &Rc<Leaf>| self.hash_in(leaf, key, &values);
+        attempt(|| as_next_statement(|| self.leaves.iter().find_map(hash_in)))
+    }
+
+    fn hash_in(&self, leaf: &Leaf, key: &[u8], values: &[Cell]) -> Option<Hash> {
+        let relation = Relation::open(leaf.relation, Lock::AccessShare);
+        let numbers = self.key_ordinals().map(|o| leaf.encoder.number_of(o));
+        let numbers = numbers.collect::<Option<Vec<_>>>()?; // the encoder has every column
+        let asked: Vec<_> = numbers.into_iter().zip(values).collect();
+        let (mut hash, mut bytes) = (None, Vec::new());
+        let mut found = |row: &Tuple| {
+            bytes.clear();
+            leaf.encoder.row(row, &mut bytes);
+            hash = Some(self.rows.hash(&bytes));
         };
-        let find = || session::with(Mode::Internal, || spi::connected(find));
-        attempt(|| Role::bootstrap().run(find))?;
-        Ok(hash)
+        if !relation.rows_by_key(&asked, &mut found) {
+            let mut of_row = Vec::new();
+            relation.scan_seen(Sees::Statement, |row| {
+                of_row.clear();
+                leaf.encoder.key(row, &mut of_row);
+                if of_row == key {
+                    found(row);
+                }
+            });
+        }
+        hash
     }
 
     /// Whether a role sees all rows of the table and reads the columns with these bounds and of the
@@ -422,6 +438,17 @@ fn sequences_of(relation: Oid) -> Vec<(Oid, i16)> {
         })
     });
     found
+}
+
+fn leaves(relation: Oid) -> Vec<Rc<Leaf>> {
+    let sql = "SELECT l.leaf FROM unnest(chainify_ledger.leaves($1)) l (leaf)";
+    let mut leaves = Vec::new();
+    spi::connected(|| {
+        spi::query(sql, &[cell(relation)], |row| {
+            leaves.extend(tables::leaf(row.must(1)))
+        })
+    });
+    leaves
 }
 
 fn since(table: i32) -> i64 {

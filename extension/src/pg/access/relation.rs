@@ -11,6 +11,7 @@ use pgrx::pg_sys;
 
 use crate::pg::access::value::class_of;
 use crate::pg::base::catalog;
+use crate::pg::base::index_columns;
 use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation};
 
@@ -242,12 +243,11 @@ unsafe fn index(
         }
         let mut depends = columns.clone();
         let mut used = std::ptr::null_mut();
-        let parts = [
-            pg_sys::RelationGetIndexExpressions(index),
-            pg_sys::RelationGetIndexPredicate(index),
-        ];
-        for part in parts {
-            pg_sys::pull_varattnos(part.cast(), 1, &mut used);
+        for part in [
+            index_columns::expressions(oid),
+            index_columns::condition(oid),
+        ] {
+            pg_sys::pull_varattnos(part, 1, &mut used);
         }
         let mut at = -1;
         loop {

@@ -1,4 +1,5 @@
 //! The search path of the ledger's own SQL (invariant X11).
+use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
@@ -29,20 +30,44 @@ mod raw {
 /// functions and operators there.
 const OWN: &CStr = c"pg_catalog, pg_temp";
 
+thread_local! {
+    /// Own SQL is under way.
+    static UNDER_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the ledger's own SQL is under way, or what it called.
+pub(in crate::pg) fn is_under_way() -> bool {
+    UNDER_WAY.get()
+}
+
 /// Runs `f` under [`OWN`], and puts the path back that was there. On an error abort processing does
 /// that.
 ///
 /// Cost: a comparison of two texts where the path is right already, else some microseconds.
 pub(in crate::pg) fn own_path<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: the setting is always a C string; the nest level opened here is closed here.
-    unsafe {
-        if CStr::from_ptr(pg_sys::namespace_search_path) == OWN {
-            return f();
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            UNDER_WAY.set(self.0);
         }
+    }
+    let _restore = Restore(UNDER_WAY.replace(true));
+    // SAFETY: the setting is always a C string.
+    match unsafe { CStr::from_ptr(pg_sys::namespace_search_path) } == OWN {
+        true => f(),
+        false => with_setting(c"search_path", OWN, f),
+    }
+}
+
+/// Runs `f` with another value of a setting, and puts the old one back. On an error abort
+/// processing does that.
+pub(in crate::pg) fn with_setting<T>(name: &CStr, value: &CStr, f: impl FnOnce() -> T) -> T {
+    // SAFETY: both are C strings; the nest level opened here is closed here.
+    unsafe {
         let level = raw::NewGUCNestLevel();
         raw::set_config_option(
-            c"search_path".as_ptr(),
-            OWN.as_ptr(),
+            name.as_ptr(),
+            value.as_ptr(),
             pg_sys::GucContext::PGC_USERSET,
             pg_sys::GucSource::PGC_S_SESSION,
             pg_sys::GucAction::GUC_ACTION_SAVE,

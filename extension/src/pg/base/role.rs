@@ -37,6 +37,12 @@ impl Role {
         Role(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID))
     }
 
+    /// The role `pg_checkpoint`, which is everywhere: it has the rights that everybody has, and may
+    /// run CHECKPOINT.
+    pub(in crate::pg) fn nobody() -> Role {
+        Role(pg_sys::Oid::from(pg_sys::ROLE_PG_CHECKPOINT))
+    }
+
     /// The role with an oid from a catalog.
     pub(in crate::pg) fn of(oid: pg_sys::Oid) -> Role {
         Role(oid)

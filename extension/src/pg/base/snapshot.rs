@@ -11,6 +11,14 @@ pub enum Sees {
     Latest,
 }
 
+/// Runs `f` under a snapshot as a new statement would see it: with all that this transaction has
+/// done so far.
+pub fn as_next_statement<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: a transaction is in progress.
+    unsafe { pg_sys::CommandCounterIncrement() };
+    under_snapshot(f)
+}
+
 /// Runs `f` under a snapshot of now, where no statement runs that has one. An ERROR ends the
 /// transaction, and the snapshot with it.
 pub fn under_snapshot<T>(f: impl FnOnce() -> T) -> T {

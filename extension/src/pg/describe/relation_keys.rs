@@ -1,7 +1,7 @@
 //! Keys of a table: columns that no two of its rows share.
 use pgrx::pg_sys;
 
-use crate::pg::base::lists::elements;
+use crate::pg::base::index_columns;
 use crate::pg::base::major;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::describe::analysis::columns_of;
@@ -32,8 +32,7 @@ fn index_key(relation: &Relation, oid: pg_sys::Oid) -> Option<Vec<i16>> {
         let index = pg_sys::index_open(oid, lock);
         let form = &*(*index).rd_index;
         let whole = form.indisunique && form.indimmediate && form.indisvalid;
-        let partial =
-            !elements::<pg_sys::Node>(pg_sys::RelationGetIndexPredicate(index)).is_empty();
+        let partial = !index_columns::condition(oid).is_null();
         let columns =
             std::slice::from_raw_parts(form.indkey.values.as_ptr(), form.indnkeyatts as usize)
                 .to_vec();
@@ -77,8 +76,8 @@ fn unique_index(relation: &Relation, oid: pg_sys::Oid) -> Option<UniqueIndex> {
     // SAFETY: as for `index_key`; expressions are over the relation's columns, in copies that
     // belong to the caller.
     unsafe {
-        let numbers = |list: *mut pg_sys::List| -> Vec<i16> {
-            let columns = columns_of(list.cast(), 0);
+        let numbers = |part: *mut pg_sys::Node| -> Vec<i16> {
+            let columns = columns_of(part, 0);
             columns.into_iter().map(|c| c.number).collect()
         };
         let index = pg_sys::index_open(oid, lock);
@@ -87,8 +86,8 @@ fn unique_index(relation: &Relation, oid: pg_sys::Oid) -> Option<UniqueIndex> {
         let columns =
             std::slice::from_raw_parts(form.indkey.values.as_ptr(), form.indnkeyatts as usize)
                 .to_vec();
-        let mut computed = numbers(pg_sys::RelationGetIndexExpressions(index));
-        let condition = numbers(pg_sys::RelationGetIndexPredicate(index));
+        let mut computed = numbers(index_columns::expressions(oid));
+        let condition = numbers(index_columns::condition(oid));
         pg_sys::index_close(index, lock);
         for number in columns.iter().chain(&condition).chain(&computed.clone()) {
             let attributes = major::attributes(relation.descriptor());

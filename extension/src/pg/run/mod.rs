@@ -10,6 +10,7 @@ pub mod executor_state;
 mod index_bitmap;
 pub mod index_check;
 pub mod locked_rows;
+mod own_plans;
 pub mod plan_notes;
 pub mod planned_access;
 pub mod planning;

@@ -21,7 +21,7 @@ use crate::pg::describe::function_facts::is_sql;
 use crate::pg::describe::query_level::Level;
 pub use crate::pg::run::planned_access::forget_plans;
 use crate::pg::run::planned_access::{check, mark, note_query};
-use crate::pg::run::session_reads;
+use crate::pg::run::{own_plans, session_reads};
 use crate::pg::tree::nesting::check_calls;
 
 /// The callbacks of the extension. `query` raises to refuse.
@@ -154,11 +154,16 @@ unsafe extern "C-unwind" fn on_plan(
                 NonNull::new(query).and_then(|query| session_reads::note_query(query)),
             )
         });
+        let planner = enter(|| own_plans::planner_of(NonNull::new(query)?));
         // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
         // skip.
-        let plan = match NEXT_PLANNER.get() {
+        let plan = || match NEXT_PLANNER.get() {
             Some(next) => next(query, text, options, params),
             None => standard_planner(query, text, options, params),
+        };
+        let plan = match planner {
+            Some(role) => own_plans::planned_as(role, plan),
+            None => plan(),
         };
         if let Some(note) = note {
             enter(|| mark(plan, note));
