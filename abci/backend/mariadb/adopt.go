@@ -33,6 +33,7 @@ func (b *Backend) adopt(ctx context.Context, from backend.Past, block *wire.Orde
 		return nil, err
 	}
 	r.ctx = ctx
+	defer b.watch()()
 	var header *wire.Header
 	if err = r.begin(previous); err == nil {
 		header, err = r.takeTold(from, certified)

@@ -69,11 +69,14 @@ func (r *run) attach(name string) error {
 	if err != nil {
 		return err
 	}
-	t := &table{Table: d.Table, children: d.children, wording: d.wording, attachedAt: r.block.Number, baseAfter: r.block.Number - 1}
-	if t.text, err = canonical.SchemaText(&t.Table); err != nil {
-		return err
+	t := &table{
+		Table: d.Table, text: d.text, children: d.children, attachedAt: r.block.Number, baseAfter: r.block.Number - 1, hasher: canonical.NewLaneHasher(name),
 	}
-	t.hasher = canonical.NewLaneHasher(name)
+	if !r.guarded[name] {
+		r.unguarded = append(r.unguarded, name)
+		r.tables[name] = t
+		return nil
+	}
 	err = r.conn.QueryRowContext(r.ctx, r.name.in(`SELECT coalesce(max(id), 0) + 1 FROM %L.ledger_table`)).Scan(&t.id)
 	if err != nil {
 		return err
@@ -88,7 +91,7 @@ func (r *run) attach(name string) error {
 	}
 	_, err = r.conn.ExecContext(r.ctx, r.name.in(`INSERT INTO %L.ledger_table
 		(id, name, schema_text, wording, attached_at, base_after, row_count, lanes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`),
-		t.id, name, t.text, t.wording[:], t.attachedAt, t.baseAfter, t.state.Rows, t.state.Lanes.Bytes())
+		t.id, name, t.text, d.wording[:], t.attachedAt, t.baseAfter, t.state.Rows, t.state.Lanes.Bytes())
 	if err == nil { // it was just read
 		_, err = r.conn.ExecContext(r.ctx, r.name.in(`REPLACE INTO %L.scrub (table_id, well_at) VALUES (?, utc_timestamp(6))`), t.id)
 	}
@@ -106,22 +109,9 @@ func (r *run) detach(name string) error {
 	_, err := r.conn.ExecContext(r.ctx, r.name.in(`UPDATE %L.ledger_table SET detached_at = ? WHERE id = ?`), r.block.Number, t.id)
 	if err == nil {
 		delete(r.tables, name)
+		r.detached = true
 	}
 	return err
-}
-
-// toAttach are the tables that transactions of a block will attach: their triggers have to be there
-// before, since no transaction can make them.
-func toAttach(raw [][]byte) []string {
-	var tables []string
-	for _, tx := range raw {
-		if decoded, err := wire.DecodeChainedTx(tx); err == nil && decoded.Proposal.Kind == wire.Kind_KIND_DEPLOY {
-			if d, err := portable.ParseDeploy(decoded.Proposal.Sql); err == nil && d.Attach {
-				tables = append(tables, d.Tables...)
-			}
-		}
-	}
-	return tables
 }
 
 // trigger is one of a ledger table's.
@@ -154,6 +144,7 @@ func (t *table) triggers(tables map[string]*table, name names) []trigger {
 // settleTriggers makes the triggers of the ledger tables, and of tables about to be attached, and
 // drops all other ones of ours. Not inside of a transaction.
 func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
+	b.known = map[string]*described{}
 	tables, err := readTables(ctx, b.conn, b.name, maxBlock, b.known)
 	if err != nil {
 		return fmt.Errorf("settle triggers: %w", err)
@@ -166,7 +157,9 @@ func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
 		}
 	}
 	wanted := map[string]trigger{}
+	b.guarded, b.beyond = map[string]bool{}, more
 	for _, t := range tables {
+		b.guarded[t.Name] = true
 		for _, trigger := range t.triggers(tables, b.name) {
 			wanted[trigger.name] = trigger
 		}
@@ -176,24 +169,53 @@ func (b *Backend) settleTriggers(ctx context.Context, more []string) error {
 		return fmt.Errorf("settle triggers: %w", err)
 	}
 	for name, have := range found {
-		if want, ok := wanted[name]; ok && want.body == have.body && want.when == have.when {
+		want, ok := wanted[name]
+		if ok && want.body == have.body && want.when == have.when {
 			delete(wanted, name)
 			continue
 		}
-		if _, err := b.conn.ExecContext(ctx, "DROP TRIGGER IF EXISTS "+b.name.in("%D.")+quoted(name)); err != nil {
-			return fmt.Errorf("drop trigger %s: %w", name, err)
+		if err := b.dropTrigger(ctx, name, ok); err != nil {
+			return err
 		}
 	}
 	for _, want := range wanted {
 		t := tables[want.table]
-		_, err := b.conn.ExecContext(ctx, "CREATE DEFINER = CURRENT_ROLE TRIGGER "+b.name.in("%D.")+quoted(want.name)+" "+want.when+
-			" ON "+t.quoted(b.name)+" FOR EACH ROW "+want.body)
+		_, err := b.conn.ExecContext(ctx, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR CREATE DEFINER = CURRENT_ROLE TRIGGER ", triggerWait)+
+			b.name.in("%D.")+quoted(want.name)+" "+want.when+" ON "+t.quoted(b.name)+" FOR EACH ROW "+want.body)
+		if t.altered && outcomeOf(err) != nil { // a column is gone, or the table
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("make trigger of %s: %w", want.table, err)
 		}
 	}
 	return nil
 }
+
+// dropTrigger waits for nobody, unless another one takes its place: an open transaction on a table
+// that has left the ledger could hold up every block. The trigger then stays for a while.
+func (b *Backend) dropTrigger(ctx context.Context, name string, needed bool) error {
+	wait := 0
+	if needed {
+		wait = triggerWait
+	}
+	_, err := b.conn.ExecContext(ctx, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR DROP TRIGGER IF EXISTS ", wait)+b.name.in("%D.")+quoted(name))
+	if !needed && errorNumber(err) == errLockWait {
+		b.beyond = append(b.beyond, name) // no table has this name: the next COMMIT tries again
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("drop trigger %s: %w", name, err)
+	}
+	return nil
+}
+
+// triggerWait bounds in seconds how long a change of triggers waits for open transactions on its
+// table, with other sessions behind it.
+const (
+	triggerWait = 1
+	errLockWait = 1205
+)
 
 const maxBlock = 1 << 62
 

@@ -56,6 +56,7 @@ func TestOneOfSeveralThatDoesNotEndIsNamed(t *testing.T) {
 	c := o.chain(t)
 	c.attach("public.items")
 	b, at := c.b, c.at
+	o.run(t, "DROP PROCEDURE "+o.name+"_ledger.end_holders")
 	tx, err := o.root.BeginTx(t.Context(), nil)
 	if err == nil {
 		_, err = tx.Exec("SELECT * FROM " + o.name + ".items WHERE id = 1 FOR UPDATE")

@@ -23,26 +23,42 @@ func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previou
 	return x, nil
 }
 
-// execute runs mend, if there is one, in the transaction before the block.
+// execute runs mend, if there is one, in the transaction before the block. Where the block attaches
+// tables, it runs again as soon as these have triggers, which no transaction can make: by then its
+// client had the right to, and nothing else spoke against it.
 func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, mend func(*run) error) (backend.Execution, error) {
+	for {
+		x, unguarded, err := b.attempt(ctx, block, previous, mend)
+		if err != nil || unguarded == nil {
+			return x, err
+		}
+		b.undo()
+		if b.conn == nil {
+			return x, errNotConnected
+		}
+		if err := b.settleTriggers(ctx, append(unguarded, b.beyond...)); err != nil {
+			return x, err
+		}
+	}
+}
+
+// attempt is execute with the triggers that are there. unguarded are tables that the block attaches
+// without triggers: its result is none.
+func (b *Backend) attempt(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, mend func(*run) error) (x backend.Execution, unguarded []string, err error) {
 	if err := b.ready(); err != nil {
-		return backend.Execution{}, err
+		return x, nil, err
 	}
 	r, err := b.newRun(block)
 	if err != nil {
-		return backend.Execution{}, err
-	}
-	if tables := toAttach(r.raw); len(tables) > 0 {
-		if err := b.settleTriggers(ctx, tables); err != nil {
-			return backend.Execution{}, err
-		}
+		return x, nil, err
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.ctx, r.mending, r.careful = run, mend, b.carefully == block.Number
+	defer b.watch()()
 	if err := r.all(b.cfg.ChainID, previous, cancel); err != nil {
 		cause := context.Cause(run)
-		if cause != nil {
+		if cause != nil || errors.Is(err, errSession) {
 			b.drop() // the driver closed the socket, and the server may still be at work
 		} else {
 			b.undo()
@@ -57,14 +73,17 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 		case cause == nil && !errors.Is(err, backend.ErrOutOfTurn) && b.failed.keeps(block.Number, index, b.cfg.StuckAfter):
 			err = fmt.Errorf("%w: %w", &backend.StuckError{Index: index}, err)
 		}
-		return backend.Execution{}, err
+		return x, nil, err
+	}
+	if r.unguarded != nil {
+		return x, r.unguarded, nil
 	}
 	b.open, b.failed = r, failing{}
-	x := backend.Execution{Hash: r.hash, Header: r.header, Results: r.results}
+	x = backend.Execution{Hash: r.hash, Header: r.header, Results: r.results}
 	if block.Round > 0 {
 		x.Effects = r.effects.Transactions
 	}
-	return x, nil
+	return x, nil, nil
 }
 
 func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
@@ -75,7 +94,10 @@ func (b *Backend) newRun(block *wire.OrderedBlock) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &run{conn: b.conn, words: b.pool, name: b.name, session: b.session, block: block, known: b.known, deploys: map[uint32]wire.Hash{}, texts: portable.Texts{}, raw: raw}, nil
+	return &run{
+		conn: b.conn, words: b.pool, name: b.name, xid: b.xid, session: b.session, block: block, known: b.known, guarded: b.guarded,
+		deploys: map[uint32]wire.Hash{}, texts: portable.Texts{}, raw: raw,
+	}, nil
 }
 
 // all executes the block up to its COMMIT.
@@ -88,7 +110,7 @@ func (r *run) all(chainID string, previous wire.Hash, cancel context.CancelCause
 			return err
 		}
 	}
-	if err := r.transactions(cancel); err != nil {
+	if err := r.transactions(cancel); err != nil || r.unguarded != nil {
 		return err
 	}
 	return r.seal(chainID, previous)
@@ -123,12 +145,15 @@ func (b *Backend) Commit(ctx context.Context) error {
 	if b.open == nil {
 		return backend.ErrNothingOpen
 	}
-	detached := len(b.open.tables) < len(b.known)
+	strange := b.open.detached // a trigger would refuse an owner's writes
+	for _, name := range b.beyond {
+		strange = strange || b.open.tables[name] == nil
+	}
 	b.open = nil
 	if err := b.commit(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if detached { // its triggers would refuse its owner's writes
+	if strange {
 		if err := b.settle(ctx); err != nil {
 			b.drop() // the next connection settles them
 		}
@@ -137,9 +162,9 @@ func (b *Backend) Commit(ctx context.Context) error {
 }
 
 func (b *Backend) commit(ctx context.Context) error {
-	_, err := b.conn.ExecContext(ctx, endBlock)
+	_, err := b.conn.ExecContext(ctx, b.xid.end())
 	if err == nil {
-		_, err = b.conn.ExecContext(ctx, commitBlock)
+		_, err = b.conn.ExecContext(ctx, b.xid.commit())
 	}
 	if err != nil {
 		b.drop()

@@ -25,8 +25,10 @@ func refused(format string, args ...any) error {
 // described is a table of the database in the words of engines, and in MariaDB's own.
 type described struct {
 	canonical.Table
+	text     string // schema text
 	wording  wire.Hash
 	children []string // tables whose foreign keys refer to it, ascending
+	why      error    // the words cannot describe it
 }
 
 // describe reads a table, schema.name. errRefused: it is none for the ledger.
@@ -66,7 +68,22 @@ func describe(ctx context.Context, q querier, name names, table string) (*descri
 	if err == nil {
 		d.wording, err = wordingOf(ctx, q, name, short)
 	}
+	if err == nil {
+		err = d.word()
+	}
 	return d, err
+}
+
+// word brings the parts into the order of the schema text, which everybody reads later.
+func (d *described) word() (err error) {
+	if d.text, err = canonical.SchemaText(&d.Table); err != nil {
+		return refused("%s", err)
+	}
+	t, err := canonical.ParseSchemaText(d.Name, d.text)
+	if err == nil {
+		d.Table = *t
+	}
+	return err
 }
 
 // readChecks are the checks of columns, by column.
@@ -240,7 +257,6 @@ type table struct {
 	id int64
 	canonical.Table
 	text       string // schema text
-	wording    wire.Hash
 	attachedAt uint64
 	baseAfter  uint64
 	state      canonical.State
@@ -273,48 +289,124 @@ func (t *table) keyOf(row []canonical.Column) []canonical.Column {
 	return key
 }
 
-// readTables are the tables on the ledger at the end of a block, with the states that run now.
-// A table whose wording changed has another schema text: it deviates. known keeps descriptions from
-// one call to the next.
-func readTables(ctx context.Context, q querier, name names, at uint64, known map[string]*described) (map[string]*table, error) {
-	rows, err := q.QueryContext(ctx, name.in(`SELECT id, name, schema_text, wording, attached_at, base_after, row_count, lanes FROM %L.ledger_table
+// attachedTables are the tables on the ledger at the end of a block as they were attached, with the
+// states that run now. The server's catalogue of today says nothing about them.
+func attachedTables(ctx context.Context, q querier, name names, at uint64) (map[string]*table, error) {
+	rows, err := q.QueryContext(ctx, name.in(`SELECT id, name, schema_text, attached_at, base_after, row_count, lanes FROM %L.ledger_table
 		WHERE attached_at <= ? AND (detached_at IS NULL OR detached_at > ?)`), at, at)
 	if err != nil {
 		return nil, err
 	}
 	tables := map[string]*table{}
-	err = each(rows, func() error {
+	return tables, each(rows, func() error {
 		t := &table{}
-		var lanes, wording []byte
-		if err := rows.Scan(&t.id, &t.Name, &t.text, &wording, &t.attachedAt, &t.baseAfter, &t.state.Rows, &lanes); err != nil {
+		var lanes []byte
+		var of string
+		if err := rows.Scan(&t.id, &of, &t.text, &t.attachedAt, &t.baseAfter, &t.state.Rows, &lanes); err != nil {
 			return err
 		}
-		var err error
-		if t.state.Lanes, err = canonical.DecodeLanes(lanes); err != nil {
+		parsed, err := canonical.ParseSchemaText(of, t.text)
+		if err != nil {
 			return err
 		}
-		t.hasher = canonical.NewLaneHasher(t.Name)
-		t.wording, err = hashOf(wording)
-		tables[t.Name] = t
+		t.Table, t.hasher = *parsed, canonical.NewLaneHasher(of)
+		t.state.Lanes, err = canonical.DecodeLanes(lanes)
+		tables[of] = t
 		return err
 	})
+}
+
+// readTables is attachedTables, compared with the server's catalogue of now. A table with another
+// definition than the attached one has another schema text: it deviates. known keeps descriptions
+// from one call to the next, as long as the server's words stay.
+func readTables(ctx context.Context, q querier, name names, at uint64, known map[string]*described) (map[string]*table, error) {
+	tables, err := attachedTables(ctx, q, name, at)
+	if err == nil {
+		err = forgetChanged(ctx, q, name, tables, known)
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tables {
 		d := known[t.Name]
 		if d == nil {
-			if d, err = describe(ctx, q, name, t.Name); err != nil {
+			if d, err = describe(ctx, q, name, t.Name); errors.Is(err, errRefused) {
+				d, err = &described{Table: t.Table, why: err}, nil
+			}
+			if err != nil {
 				return nil, fmt.Errorf("describe %s: %w", t.Name, err)
 			}
 			known[t.Name] = d
 		}
-		if d.wording != t.wording {
-			t.altered = true
-			t.text = fmt.Sprintf("worded otherwise: %x", d.wording)
+		t.children = d.children
+		if t.altered = d.text != t.text || d.why != nil; t.altered {
+			t.text = fmt.Sprintf("worded otherwise: %x %v", d.wording, d.why)
 		}
-		t.Columns, t.PrimaryKey, t.Unique, t.ForeignKeys, t.children = d.Columns, d.PrimaryKey, d.Unique, d.ForeignKeys, d.children
 		t.started = t.stateHash()
 	}
 	return tables, nil
+}
+
+// forgetChanged drops the descriptions of tables that the server words otherwise by now, or that
+// got a trigger. Those of tables without a description are not looked at.
+func forgetChanged(ctx context.Context, q querier, name names, tables map[string]*table, known map[string]*described) error {
+	var shown []*described
+	var text strings.Builder
+	for of, t := range tables {
+		d := known[of]
+		switch {
+		case d == nil:
+		case d.why != nil: // it may be right again
+			delete(known, of)
+		default:
+			shown = append(shown, d)
+			text.WriteString("SHOW CREATE TABLE " + t.quoted(name) + "; ")
+		}
+	}
+	if shown == nil {
+		return nil
+	}
+	wordings, err := shownWordings(ctx, q, text.String())
+	if errorNumber(err) != 0 || err == nil && len(wordings) != len(shown) { // one is gone
+		clear(known)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, d := range shown {
+		if wordings[i] != d.wording {
+			delete(known, d.Name)
+		}
+	}
+	rows, err := q.QueryContext(ctx, `SELECT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
+		WHERE EVENT_OBJECT_SCHEMA = ? AND TRIGGER_NAME NOT LIKE 'chainify\_%' ESCAPE '\'`, name.database)
+	if err != nil {
+		return err
+	}
+	return each(rows, func() error {
+		var short string
+		err := rows.Scan(&short)
+		delete(known, "public."+short)
+		return err
+	})
+}
+
+// shownWordings are the hashes of what SHOW CREATE TABLE statements tell.
+func shownWordings(ctx context.Context, q querier, statements string) (wordings []wire.Hash, err error) {
+	rows, err := q.QueryContext(ctx, "BEGIN NOT ATOMIC "+statements+"END")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for more := true; more; more = rows.NextResultSet() {
+		for rows.Next() {
+			var of, text string
+			if err := rows.Scan(&of, &text); err != nil {
+				return nil, err
+			}
+			wordings = append(wordings, sha256.Sum256([]byte(text)))
+		}
+	}
+	return wordings, rows.Err()
 }

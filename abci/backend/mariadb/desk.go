@@ -152,12 +152,35 @@ var clientProcedures = map[string]string{
 	"chainify_wait": `(id CHAR(64)) READS SQL DATA SQL SECURITY INVOKER CALL %L.wait_for(id)`,
 }
 
+// endHolders ends the connections that have held rows for so many microseconds which a connection
+// waits for. It runs with the rights of the administrator who installs: to see and end the sessions
+// of others are rights on the whole server, which the node's user does not get.
+const endHolders = `end_holders(waiter BIGINT UNSIGNED, grace_us BIGINT) MODIFIES SQL DATA SQL SECURITY DEFINER
+BEGIN
+	DECLARE holder BIGINT UNSIGNED;
+	DECLARE done BOOLEAN DEFAULT FALSE;
+	DECLARE holders CURSOR FOR SELECT DISTINCT h.trx_mysql_thread_id FROM information_schema.INNODB_LOCK_WAITS l
+		JOIN information_schema.INNODB_TRX w ON w.trx_id = l.requesting_trx_id JOIN information_schema.INNODB_TRX h ON h.trx_id = l.blocking_trx_id
+		WHERE w.trx_mysql_thread_id = waiter AND w.trx_wait_started <= now(6) - INTERVAL grace_us MICROSECOND;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = TRUE;
+	OPEN holders;
+	FETCH holders INTO holder;
+	WHILE NOT done DO
+		BEGIN
+			DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; -- it is gone
+			KILL CONNECTION holder;
+		END;
+		FETCH holders INTO holder;
+	END WHILE;
+END`
+
 // planDesk are the statements that let roles of clients submit by SQL.
 func planDesk(name names, clients []string) (do, undo []string) {
 	do = []string{"SET SESSION sql_mode = '" + modes + "'"}
 	for _, procedure := range ledgerProcedures {
 		do = append(do, "CREATE OR REPLACE DEFINER = "+name.role()+" PROCEDURE %L."+procedure)
 	}
+	do = append(do, "CREATE OR REPLACE PROCEDURE %L."+endHolders)
 	for _, called := range slices.Sorted(maps.Keys(clientProcedures)) {
 		do = append(do, "CREATE OR REPLACE PROCEDURE %D."+called+clientProcedures[called])
 		undo = append(undo, "DROP PROCEDURE %D."+called)

@@ -19,7 +19,6 @@ func (n names) ledger() string { return n.database + "_ledger" }
 func (n names) role() string   { return quoted(n.database + "_chainify") }
 func (n names) admin() string  { return n.database + "_admin" }
 func (n names) reader() string { return quoted(n.database + "_reader") }
-func (n names) lock() string   { return "chainify " + n.database }
 
 // in puts the ledger's database for %L into a statement, and the tables' one for %D.
 func (n names) in(statement string) string {
@@ -33,6 +32,7 @@ func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``
 var ledgerTables = []string{
 	`chain (only_one TINYINT PRIMARY KEY CHECK (only_one = 1), chain_id VARCHAR(50) NOT NULL, organisation VARCHAR(63) NOT NULL,
 		deviates BOOLEAN NOT NULL DEFAULT FALSE)`,
+	`lock_name (only_one TINYINT PRIMARY KEY CHECK (only_one = 1), secret BINARY(16) NOT NULL)`,
 	`block (number BIGINT PRIMARY KEY, hash BINARY(32) NOT NULL, header LONGBLOB NOT NULL)`,
 	"transaction (block BIGINT, place INT, id BINARY(32) NOT NULL, outcome BOOLEAN NOT NULL, row_count BIGINT NOT NULL, sql_state CHAR(5) NOT NULL," +
 		" error TEXT NOT NULL, raw LONGBLOB NOT NULL, PRIMARY KEY (block, place), KEY (id))",
@@ -57,7 +57,7 @@ var ledgerTables = []string{
 }
 
 // readTablesOf are the ledger's that a reader sees: all but the desk's, which hold what clients ask
-// and are answered.
+// and are answered, and the name of the node's lock.
 var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "scrub", "deviation", "deviation_row", "ledger_table", "ledger_procedure", "base", "history"}
 
 // pattern names one database where GRANT reads % and _ as wildcards.

@@ -56,13 +56,17 @@ type Backend struct {
 	mu     sync.Mutex // guards the block connection; held while it works
 	conn   *sql.Conn
 	id     int64 // of the block connection at the server
-	open   *run  // the executed block
+	xid    xid   // of its transactions
+	lock   string
+	open   *run // the executed block
 	failed failing
 	// carefully is a block whose transactions run one at a time, since it failed while several
 	// were at work.
 	carefully uint64
-	known     map[string]*described // tables as they were when the connection was made
-	session   *session              // settings, the same
+	known     map[string]*described // tables, while the server's words for them stay
+	guarded   map[string]bool       // tables with the ledger's triggers
+	beyond    []string              // those of them that are not on the ledger, and other triggers to drop
+	session   *session              // settings when the connection was made
 }
 
 var (

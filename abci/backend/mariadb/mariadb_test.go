@@ -1,6 +1,7 @@
 package mariadb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -132,6 +133,7 @@ type proposal struct {
 	kind    wire.Kind
 	sql     string
 	effects []byte
+	role    string // empty: operators
 }
 
 func block(n uint64, kind wire.Kind, statements ...string) *wire.OrderedBlock {
@@ -147,7 +149,7 @@ func blockOf(n uint64, proposals ...proposal) *wire.OrderedBlock {
 	var raw [][]byte
 	for i, p := range proposals {
 		encoded := wire.Encode(&wire.Proposal{
-			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: operators}, Nonce: n<<8 + uint64(i),
+			ChainId: "test", Client: &wire.Client{Organisation: "a", Role: cmp.Or(p.role, operators)}, Nonce: n<<8 + uint64(i),
 			ValidUntilHeight: 1000, Kind: p.kind, Sql: p.sql, Effects: p.effects,
 		})
 		b.IDs = append(b.IDs, wire.TxIDOf(encoded))
@@ -157,9 +159,10 @@ func blockOf(n uint64, proposals ...proposal) *wire.OrderedBlock {
 	return b
 }
 
-// stick lets another session lock the row that a block changes.
+// stick lets another session lock the row that a block changes, and nothing ends it.
 func (o *organisation) stick(t *testing.T) func(uint64) (*wire.OrderedBlock, func()) {
 	return func(n uint64) (*wire.OrderedBlock, func()) {
+		o.run(t, "DROP PROCEDURE IF EXISTS "+o.name+"_ledger.end_holders")
 		tx, err := o.root.BeginTx(context.Background(), nil)
 		if err == nil {
 			_, err = tx.Exec("SELECT * FROM " + o.name + ".items WHERE id = 1 FOR UPDATE")

@@ -31,7 +31,7 @@ func (p past) Block(ctx context.Context, number uint64, hash wire.Hash, each fun
 	if err := hasBlock(ctx, p.pool, p.name, number, hash); err != nil {
 		return fmt.Errorf("tell block %d: %w", number, err)
 	}
-	k, err := keptBlock(ctx, p.pool, p.name, number, map[string]*described{})
+	k, err := keptBlock(ctx, p.pool, p.name, number)
 	if err != nil {
 		return fmt.Errorf("tell block %d: %w", number, err)
 	}
@@ -60,15 +60,15 @@ type kept struct {
 	tables  map[string]*table
 }
 
-// keptBlock reads a block without trusting it. A table that is gone is an error. known keeps
-// descriptions of tables, which cost more than the block, from one call to the next.
-func keptBlock(ctx context.Context, q querier, name names, number uint64, known map[string]*described) (*kept, error) {
+// keptBlock reads a block without trusting it. Its tables are those of its time: what became of them
+// since counts for nothing.
+func keptBlock(ctx context.Context, q querier, name names, number uint64) (*kept, error) {
 	k := &kept{}
 	err := q.QueryRowContext(ctx, name.in(`SELECT header FROM %L.block WHERE number = ?`), number).Scan(&k.header)
 	if err != nil {
 		return nil, err
 	}
-	if k.tables, err = tablesSince(ctx, q, name, number, known); err != nil {
+	if k.tables, err = tablesSince(ctx, q, name, number); err != nil {
 		return nil, err
 	}
 	rows, err := q.QueryContext(ctx, name.in(`SELECT t.name, h.tx, h.serial, h.op, h.row_hash, h.key_bytes, h.row_bytes FROM %L.history h
@@ -86,7 +86,7 @@ func keptBlock(ctx context.Context, q querier, name names, number uint64, known 
 		var err error
 		c.Op, c.table = op[0], k.tables[c.Table]
 		if c.Hash, err = hashOf(hash); err == nil && c.table == nil {
-			err = fmt.Errorf("table %s is not on the ledger any more", c.Table)
+			err = fmt.Errorf("table %s was not on the ledger then", c.Table)
 		}
 		k.changes = append(k.changes, c)
 		return err
@@ -94,12 +94,12 @@ func keptBlock(ctx context.Context, q querier, name names, number uint64, known 
 }
 
 // tablesSince are the tables that were on the ledger in a block or just before it.
-func tablesSince(ctx context.Context, q querier, name names, number uint64, known map[string]*described) (map[string]*table, error) {
-	tables, err := readTables(ctx, q, name, number, known)
+func tablesSince(ctx context.Context, q querier, name names, number uint64) (map[string]*table, error) {
+	tables, err := attachedTables(ctx, q, name, number)
 	if err != nil {
 		return nil, err
 	}
-	before, err := readTables(ctx, q, name, number-1, known)
+	before, err := attachedTables(ctx, q, name, number-1)
 	for name, t := range before {
 		if tables[name] == nil {
 			tables[name] = t
@@ -153,11 +153,10 @@ func (b *Backend) Audit(ctx context.Context, from uint64, most int) (uint64, err
 type audited struct {
 	read  int
 	noted map[uint64]bool
-	known map[string]*described
 }
 
 func (b *Backend) auditFrom(ctx context.Context, from uint64, most int) (next uint64, done audited, err error) {
-	done.noted, done.known = map[uint64]bool{}, map[string]*described{}
+	done.noted = map[uint64]bool{}
 	p, err := readPosition(ctx, b.pool, b.name)
 	for number := max(from, 1); err == nil && number <= p.Number; number++ {
 		if most--; most < 0 {
@@ -192,7 +191,7 @@ func (b *Backend) auditKept(ctx context.Context, number uint64, raw []byte, done
 	if err != nil {
 		return err
 	}
-	k, err := keptBlock(ctx, b.pool, b.name, number, done.known)
+	k, err := keptBlock(ctx, b.pool, b.name, number)
 	if err == nil {
 		done.read += len(k.changes)
 		err = k.readIDs(ctx, b.pool, b.name, number)
@@ -242,7 +241,7 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 		return err
 	}
 	k := &kept{ids: block.IDs}
-	if k.tables, err = tablesSince(ctx, b.conn, b.name, block.Number, map[string]*described{}); err != nil {
+	if k.tables, err = tablesSince(ctx, b.conn, b.name, block.Number); err != nil {
 		return err
 	}
 	if err := from.Block(ctx, block.Number, certified, k.take); errors.Is(err, backend.ErrBeyondRepair) || errors.Is(err, backend.ErrFalse) {
@@ -256,7 +255,8 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 	}
 	r.ctx, r.changes = ctx, k.changes
 	r.hash, r.header = certified, k.header
-	if _, err := b.conn.ExecContext(ctx, beginBlock); err != nil {
+	defer b.watch()()
+	if _, err := b.conn.ExecContext(ctx, b.xid.start()); err != nil {
 		b.drop()
 		return err
 	}

@@ -373,7 +373,7 @@ func (r *run) call(s *portable.Statement, p *wire.Proposal) error {
 	if _, err := r.conn.ExecContext(r.ctx, "SET SESSION timestamp = DEFAULT"); err != nil {
 		return err
 	}
-	if err := r.session.restore(r.ctx, r.conn, r.name); err != nil {
+	if err := r.session.restore(r.ctx, r.conn); err != nil {
 		return err
 	}
 	return callOutcome(failure)

@@ -138,7 +138,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 			t.Fatalf("attach %s: %+v", names[i], x)
 		}
 	}
-	before, err := readSession(t.Context(), c.b.conn, c.b.name)
+	before, err := readSession(t.Context(), c.b.conn, c.b.lock)
 	if err != nil || len(before.settings) < 100 {
 		t.Fatal(before, err)
 	}
@@ -147,7 +147,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 		if !strings.HasPrefix(x[0].SQLState, want) || x[0].Succeeded != (want == "") || !x[1].Succeeded {
 			t.Errorf("%s: %+v", names[i], x)
 		}
-		after, err := readSession(t.Context(), c.b.conn, c.b.name)
+		after, err := readSession(t.Context(), c.b.conn, c.b.lock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 		}
 		var role string
 		var locked bool
-		err = c.b.conn.QueryRowContext(context.Background(), "SELECT current_role(), IS_USED_LOCK(?) = CONNECTION_ID()", c.b.name.lock()).Scan(&role, &locked)
+		err = c.b.conn.QueryRowContext(context.Background(), "SELECT current_role(), IS_USED_LOCK(?) = CONNECTION_ID()", c.b.lock).Scan(&role, &locked)
 		if err != nil || role != o.name+"_chainify" || !locked {
 			t.Errorf("%s left role %s, lock %v, %v", names[i], role, locked, err)
 		}

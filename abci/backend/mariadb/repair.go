@@ -69,7 +69,8 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
-	if _, err := b.conn.ExecContext(ctx, beginBlock); err != nil {
+	defer b.watch()()
+	if _, err := b.conn.ExecContext(ctx, b.xid.start()); err != nil {
 		b.drop()
 		return err
 	}
@@ -104,6 +105,11 @@ func (r *repair) begin(certified wire.Hash, known map[string]*described) error {
 	}
 	if r.tables, err = readTables(r.ctx, r.q, r.name, r.number, known); err == nil {
 		r.procedures, err = readProcedures(r.ctx, r.q, r.words, r.name, r.number)
+	}
+	for name, t := range r.tables {
+		if err == nil && t.altered {
+			err = beyond("table %s has another definition than the attached one: put it back", name)
+		}
 	}
 	if altered := r.procedures.altered(); err == nil && len(altered) > 0 {
 		err = beyond("procedure %s is not in the words that were agreed: put it back, and SELECT %s.%s(…) tells whether it is right", altered[0], r.name.ledger(), digestFunction)
@@ -272,6 +278,9 @@ func (r *repair) again(b *Backend, kept *wire.OrderedBlock, previous wire.Hash) 
 	}
 	if err := run.transactions(nil); err != nil {
 		return wire.Hash{}, err
+	}
+	if run.unguarded != nil {
+		return wire.Hash{}, beyond("block %d attaches table %s, which is on the ledger no more", kept.Number, run.unguarded[0])
 	}
 	err = run.seal(b.cfg.ChainID, previous)
 	return run.hash, err

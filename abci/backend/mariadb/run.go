@@ -71,6 +71,7 @@ type run struct {
 	conn   *sql.Conn
 	words  querier // for words of procedures, outside of the block's transaction
 	name   names
+	xid    xid
 	block  *wire.OrderedBlock
 	known  map[string]*described
 	tables map[string]*table
@@ -85,10 +86,14 @@ type run struct {
 	// refusals are why transactions are not run, by place; nil: it may run.
 	refusals []*portable.Refusal
 	deploys  map[uint32]wire.Hash // state root that each DEPLOY transaction left
-	mending  func(*run) error
-	raw      [][]byte
-	at       atomic.Uint32 // transaction at work, or the first of those that are
-	several  bool          // a message had several transactions at work when the block failed
+	guarded  map[string]bool      // tables with triggers
+	// unguarded are tables without, which the block attaches: it runs again once they have them.
+	unguarded []string
+	detached  bool // a table, perhaps
+	mending   func(*run) error
+	raw       [][]byte
+	at        atomic.Uint32 // transaction at work, or the first of those that are
+	several   bool          // a message had several transactions at work when the block failed
 
 	careful      bool // one transaction at a time
 	pending      []prepared
@@ -126,7 +131,7 @@ func (b *budget) during(f func() error) error {
 
 // begin starts the transaction and checks that the block is the next.
 func (r *run) begin(previous wire.Hash) error {
-	if _, err := r.conn.ExecContext(r.ctx, beginBlock); err != nil {
+	if _, err := r.conn.ExecContext(r.ctx, r.xid.start()); err != nil {
 		return err
 	}
 	return r.prepare(previous)

@@ -16,7 +16,8 @@ var moving = strings.Fields("timestamp insert_id last_insert_id identity rand_se
 // session is how a connection was when the node made it. A procedure's body may change all of it.
 type session struct {
 	settings []setting
-	look     string // query of all settings now, and of the node's lock
+	lock     string // name of the node's lock
+	look     string // query of all settings now, and of the lock
 }
 
 type setting struct {
@@ -26,14 +27,14 @@ type setting struct {
 }
 
 // readSession reads the settings that a session may change.
-func readSession(ctx context.Context, q querier, name names) (*session, error) {
+func readSession(ctx context.Context, q querier, lock string) (*session, error) {
 	rows, err := q.QueryContext(ctx, `SELECT lower(VARIABLE_NAME), VARIABLE_TYPE RLIKE 'INT|DOUBLE|BOOL' FROM information_schema.SYSTEM_VARIABLES
 		WHERE VARIABLE_SCOPE LIKE 'SESSION%' AND READ_ONLY = 'NO' AND NOT FIND_IN_SET(lower(VARIABLE_NAME), ?) ORDER BY VARIABLE_NAME`, strings.Join(moving, ","))
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	s := &session{}
-	columns := []string{"coalesce(IS_USED_LOCK('" + name.lock() + "') = CONNECTION_ID(), 0)"}
+	s := &session{lock: lock}
+	columns := []string{"coalesce(IS_USED_LOCK('" + lock + "') = CONNECTION_ID(), 0)"}
 	err = each(rows, func() error {
 		var one setting
 		err := rows.Scan(&one.name, &one.number)
@@ -43,7 +44,7 @@ func readSession(ctx context.Context, q querier, name names) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	s.look = "SELECT " + strings.Join(columns, ", ")
+	s.look = "SELECT " + strings.Join(columns, ", ") + " LIMIT 1" // whatever sql_select_limit is
 	_, values, err := s.read(ctx, q)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,17 @@ func (s *session) read(ctx context.Context, q querier) (locked bool, values []sq
 
 // restore brings a connection back to how it was. An error is none of the transaction that was at
 // work.
-func (s *session) restore(ctx context.Context, q querier, name names) error {
+func (s *session) restore(ctx context.Context, q querier) error {
+	if err := s.putBack(ctx, q); err != nil {
+		return fmt.Errorf("%w: %s", errSession, err) // no outcome
+	}
+	return nil
+}
+
+// errSession is the error for a connection that is not as it was: it has to go.
+var errSession = errors.New("the session cannot be put back")
+
+func (s *session) putBack(ctx context.Context, q querier) error {
 	locked, values, err := s.read(ctx, q)
 	if err != nil {
 		return err
@@ -85,14 +96,14 @@ func (s *session) restore(ctx context.Context, q querier, name names) error {
 			value = one.value.String
 		}
 		if _, err := q.ExecContext(ctx, "SET SESSION "+quoted(one.name)+" = "+value); err != nil {
-			return fmt.Errorf("put back setting %s: %w", one.name, errors.New(err.Error())) // no outcome
+			return fmt.Errorf("put back setting %s: %w", one.name, err)
 		}
 	}
 	if locked {
 		return nil
 	}
 	var got sql.NullInt64
-	err = q.QueryRowContext(ctx, `SELECT GET_LOCK(?, 0)`, name.lock()).Scan(&got)
+	err = q.QueryRowContext(ctx, `SELECT GET_LOCK(?, 0) LIMIT 1`, s.lock).Scan(&got)
 	if err == nil && got.Int64 != 1 {
 		err = errors.New("another node works on this database: it holds its lock")
 	}

@@ -54,7 +54,7 @@ func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
 		return err
 	}
 	var err error
-	if r.tables, err = readTables(ctx, r.conn, r.name, r.number, map[string]*described{}); err != nil {
+	if r.tables, err = attachedTables(ctx, r.conn, r.name, r.number); err != nil {
 		return err
 	}
 	for name, t := range r.tables {

@@ -32,7 +32,7 @@ func Verify(ctx context.Context, dsn string, a audit.Authorities, each func(back
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	v := &verification{reading: &reading{conn: conn, name: name}, authorities: a, each: each, known: map[string]*described{}}
+	v := &verification{reading: &reading{conn: conn, name: name}, authorities: a, each: each}
 	defer v.Close()
 	if err := v.all(ctx); err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -45,7 +45,6 @@ type verification struct {
 	authorities audit.Authorities
 	each        func(backend.Finding) error
 	header      *wire.Header // of the last block that was read
-	known       map[string]*described
 }
 
 func (v *verification) all(ctx context.Context) error {
@@ -84,7 +83,7 @@ func (v *verification) block(ctx context.Context, number uint64, previous wire.H
 	if err != nil {
 		return hash, v.each(backend.Finding{Block: number, What: "block", Detail: err.Error()})
 	}
-	k, err := keptBlock(ctx, v.conn, v.name, number, v.known)
+	k, err := keptBlock(ctx, v.conn, v.name, number)
 	if err == nil {
 		err = k.readIDs(ctx, v.conn, v.name, number)
 	}
@@ -129,19 +128,17 @@ func (v *verification) certificate(ctx context.Context, header *wire.Header) err
 
 // tablesAt compares the tables with the state root of the last block.
 func (v *verification) tablesAt(ctx context.Context, number uint64) error {
-	tables, err := readTables(ctx, v.conn, v.name, maxBlock, v.known)
+	tables, err := readTables(ctx, v.conn, v.name, maxBlock, map[string]*described{})
 	if err != nil || number == 0 {
 		return err
 	}
 	var states []canonical.Named
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		t := tables[name]
-		state, err := t.read(ctx, v.conn, v.name, 0)
+		hash, err := v.stateNow(ctx, tables[name])
 		if err != nil {
 			return err
 		}
-		hash := canonical.TableState(name, canonical.SchemaHash2(t.text), &state)
-		if hash != t.stateHash() || t.altered {
+		if hash != tables[name].started || tables[name].altered {
 			if err := v.each(backend.Finding{Block: number, What: "table " + name, Detail: "rows or definition are not those of the state kept"}); err != nil {
 				return err
 			}
@@ -162,6 +159,15 @@ func (v *verification) tablesAt(ctx context.Context, number uint64) error {
 		return nil
 	}
 	return v.each(backend.Finding{Block: number, What: "state", Detail: "the tables do not give the state root of the block"})
+}
+
+// stateNow is the state of a table by its rows; zeros where it cannot be read as it was attached.
+func (v *verification) stateNow(ctx context.Context, t *table) (wire.Hash, error) {
+	state, err := t.read(ctx, v.conn, v.name, 0)
+	if t.altered && outcomeOf(err) != nil || errors.Is(err, canonical.ErrValue) {
+		return wire.Hash{}, nil
+	}
+	return canonical.TableState(t.Name, canonical.SchemaHash2(t.text), &state), err
 }
 
 // digestOf is the digest of a block with its certificate (spec/receipt.md); sql.ErrNoRows: there is
