@@ -58,6 +58,27 @@ func appendDecimal(out []byte, text string) ([]byte, error) {
 	return append(out, significant[point:]...), nil
 }
 
+// DecimalText is the canonical text of a number, without an exponent.
+func DecimalText(text string) (string, error) {
+	out, err := appendDecimal(nil, text)
+	return string(out), err
+}
+
+// exponentBeyond is the first exponent that PostgreSQL does not read, of a zero either.
+const exponentBeyond = 1<<30 - 1
+
+// hasScale tells whether PostgreSQL has a number with all the zeros of a text, which count for
+// nothing in the canonical one.
+func hasScale(text string) bool {
+	mantissa, exponent := text, int64(0)
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		mantissa = text[:at]
+		exponent, _ = exponentOf(text[at+1:])
+	}
+	_, fraction, _ := strings.Cut(mantissa, ".")
+	return int64(len(fraction))-exponent <= fractionDigitsMax && exponent < exponentBeyond && exponent > -exponentBeyond
+}
+
 // exponentOf is the number after the e, not farther from zero than exponentFar.
 func exponentOf(text string) (exponent int64, ok bool) {
 	digits, negative := strings.CutPrefix(text, "-")

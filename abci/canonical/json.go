@@ -243,6 +243,26 @@ func (p *parser) object(out []byte, depth int) ([]byte, bool) {
 	return append(out, '}'), true
 }
 
+// JSONDepth is how deep arrays and objects nest in a JSON text. Cost: linear.
+func JSONDepth(text string) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
 // compareUTF16 orders texts by their UTF-16 code units: surrogates stand below E000.
 func compareUTF16(a, b string) int {
 	for a != "" && b != "" {

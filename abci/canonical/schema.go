@@ -78,6 +78,14 @@ func TypeTag(logical string) (Tag, error) {
 	return 0, wrong("type %q", logical)
 }
 
+// Digits are the digits of a type numeric(precision,scale); zeros of another.
+func Digits(logical string) (precision, scale int) {
+	if size, ok := arguments(logical, "numeric", 2); ok {
+		return size[0], size[1]
+	}
+	return 0, 0
+}
+
 // arguments are the numbers in a type such as numeric(10,2), of which there is one spelling.
 func arguments(logical, name string, count int) ([]int, bool) {
 	inside, ok := strings.CutPrefix(logical, name+"(")

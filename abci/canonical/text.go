@@ -33,7 +33,7 @@ func ParseText(logical, text string) (Value, error) {
 		ok = err == nil
 	case Float:
 		v.Float, err = strconv.ParseFloat(text, 64)
-		ok = err == nil && !math.IsNaN(v.Float) && !math.IsInf(v.Float, 0)
+		ok = err == nil && !math.IsNaN(v.Float) && !math.IsInf(v.Float, 0) && !strings.Contains(text, "_") && !(v.Float == 0 && significant(text))
 	case Bytea:
 		var raw []byte
 		raw, err = hex.DecodeString(strings.TrimPrefix(text, `\x`))
@@ -52,7 +52,7 @@ func ParseText(logical, text string) (Value, error) {
 		v.Number, ok = parseMoment(text)
 	case Numeric:
 		_, err = appendDecimal(nil, text)
-		v.Text, ok = text, err == nil && !strings.Contains(text, "N") && !strings.Contains(text, "I")
+		v.Text, ok = text, err == nil && !strings.Contains(text, "N") && !strings.Contains(text, "I") && hasScale(text)
 	case JSON:
 		canonical, err := appendJSON(nil, text)
 		v.Text, ok = string(canonical), err == nil
@@ -63,6 +63,19 @@ func ParseText(logical, text string) (Value, error) {
 		return Value{}, wrong("%.40q as %s", text, logical)
 	}
 	return v, nil
+}
+
+// significant tells whether a number's text has a digit other than zero before its exponent. One
+// that is zero all the same is too small for its type.
+func significant(text string) bool {
+	exponent, digits := "eE", "123456789"
+	if strings.ContainsAny(text, "xX") {
+		exponent, digits = "pP", "123456789abcdefABCDEF"
+	}
+	if at := strings.IndexAny(text, exponent); at >= 0 {
+		text = text[:at]
+	}
+	return strings.ContainsAny(text, digits)
 }
 
 // FormatText is the text of a value that ParseText, or AppendRow of the same type, gave.
@@ -174,5 +187,5 @@ func parseClock(text string) (int64, bool) {
 func parseMoment(text string) (int64, bool) {
 	_, fraction, _ := strings.Cut(text, ".")
 	moment, err := time.Parse(dateLayout+" "+clockLayout, text)
-	return moment.UnixMicro(), err == nil && moment.Year() >= 1 && len(fraction) <= 6
+	return moment.UnixMicro(), err == nil && moment.Year() >= 1 && len(fraction) <= 6 && !strings.Contains(text, ",")
 }

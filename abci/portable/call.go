@@ -109,7 +109,9 @@ func (b *Binder) argument(o Operand, logical string) (Bound, error) {
 		err = fits(bound)
 	}
 	if err == nil && logical == numericArgument && bound.Value != nil {
-		if _, fraction, _ := strings.Cut(bound.Value.Text, "."); len(fraction) > numericScale {
+		// All digits of the text count, and those that an exponent adds.
+		_, written, _ := strings.Cut(bound.Value.Text, ".")
+		if _, fraction := digitsOf(bound.Value); len(written) > numericScale || fraction > numericScale {
 			err = &Refusal{"22003", "constant beyond " + numericArgument}
 		}
 	}

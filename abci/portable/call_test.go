@@ -60,6 +60,7 @@ func TestOtherCallsAreRefused(t *testing.T) {
 		{"CALL pay(9223372036854775808, 2, '')", "22007", `no canonical value: "9223372036854775808" as bigint`, nil},
 		{"CALL pay(1, 2, 3)", "0A000", "number 3 beside text", nil},
 		{"CALL pay(1, 0.000000000000000000000000000000000000001, '')", "22003", "constant beyond numeric(65,38)", nil},
+		{"CALL pay(1, $1, '')", "22003", "constant beyond numeric(65,38)", &wire.Parameter{Type: "numeric", Text: "1e-39"}},
 		{"CALL pay(1, 1000000000000000000000000000, '')", "22003", "constant beyond numeric(65,38)", nil},
 		{"CALL pay(1, $1, '')", "0A000", "parameter of type bigint beside numeric(65,38)", &wire.Parameter{Type: "bigint", Text: "1"}},
 		{"CALL pay(1, $1, '')", "22007", `no canonical value: "NaN" as numeric(65,38)`, &wire.Parameter{Type: "numeric", Text: "NaN"}},

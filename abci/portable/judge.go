@@ -205,6 +205,9 @@ func judgeCell(t *canonical.Table, v *canonical.Column) error {
 	return &Refusal{"22023", fmt.Sprintf("table %s has no column %d", t.Name, v.Ordinal)}
 }
 
+// jsonDepthMax is how deep arrays and objects nest in a json: MariaDB's JSON_VALID takes no deeper.
+const jsonDepthMax = 31
+
 // storable refuses values that one engine has and another lacks.
 func storable(logical string, v *canonical.Value) error {
 	switch v.Tag {
@@ -223,6 +226,9 @@ func storable(logical string, v *canonical.Value) error {
 	case canonical.JSON:
 		if strings.Contains(v.Text, `\u0000`) {
 			return &Refusal{"22021", "zero byte in a json"}
+		}
+		if canonical.JSONDepth(v.Text) > jsonDepthMax {
+			return &Refusal{"54000", fmt.Sprintf("a json deeper than %d", jsonDepthMax)}
 		}
 	case canonical.Date, canonical.Time, canonical.Timestamp, canonical.TimestampTZ:
 		again, err := canonical.ParseText(logical, canonical.FormatText(logical, v))

@@ -48,8 +48,12 @@ func (g *generator) proposals() []*wire.Proposal {
 // statement is one of the subset, its literals in part as parameters.
 func (g *generator) statement() *wire.Proposal {
 	p := &wire.Proposal{Kind: wire.Kind_KIND_SQL, Sql: randomStatement(g.Rand)}
+	for strings.Contains(p.Sql, "$n") {
+		p.Sql = strings.Replace(p.Sql, "$n", fmt.Sprintf("$%d", len(p.Parameters)+2), 1)
+		p.Parameters = append(p.Parameters, &wire.Parameter{Type: pick(g.Rand, []string{"", "numeric"}), Text: pick(g.Rand, numericTexts)})
+	}
 	for strings.Contains(p.Sql, "$1") {
-		texts := []string{"0", "1.5", "-2.25e10", "1e-300", "NaN", "Infinity", "x"}
+		texts := []string{"0", "1.5", "-2.25e10", "1e-300", "NaN", "Infinity", "x", "1_000.5", "1e-400", "2e-324", "3e-324", "0x1p-2", "0x0.1p-1080", "5.", ".5", "0e-400"}
 		p.Sql = strings.ReplaceAll(p.Sql, "$1", fmt.Sprintf("$%d", len(p.Parameters)+2))
 		p.Parameters = append(p.Parameters, &wire.Parameter{Type: pick(g.Rand, []string{"", "double precision"}), Text: pick(g.Rand, texts)})
 	}
@@ -72,6 +76,13 @@ func (g *generator) statement() *wire.Proposal {
 		p.Sql = strings.Replace(p.Sql, "(id, ", "(i, id, ", 1)
 	}
 	return p
+}
+
+// numericTexts are parameters that stand for numbers.
+var numericTexts = []string{
+	"1", "12345.67e0", "9007199254740993e-9", "1.005e0", "-1005e-3", "1e-40", "1e-400", "1e7", "1e8", "+.5", "5.", "0e-16384", "0e1073741823", "0e-9",
+	"0.005" + strings.Repeat("0", 60) + "1", "-0.005" + strings.Repeat("0", 68) + "1", "-0.005" + strings.Repeat("0", 69) + "1", "0.004" + strings.Repeat("9", 90),
+	"1" + strings.Repeat("0", 90), "1_0", "1e", "",
 }
 
 // refusedStatements are beyond the subset, or beyond the ledger.
@@ -115,7 +126,7 @@ func (g *generator) row() *wire.Proposal {
 		11: {{Tag: canonical.Timestamp, Number: -1}, {Tag: canonical.Timestamp, Number: -1 << 63}, {Tag: canonical.Timestamp, Number: 1 << 60}},
 		12: {{Tag: canonical.TimestampTZ, Number: 1_700_000_000_123_456}},
 		13: {{Tag: canonical.UUID, Text: "0123456789abcdef"}},
-		14: {{Tag: canonical.JSON, Text: `{"a":[1.5,null]}`}, {Tag: canonical.JSON, Text: `"\u0000"`}, {Tag: canonical.JSON, Text: "1e100"}},
+		14: {{Tag: canonical.JSON, Text: `{"a":[1.5,null]}`}, {Tag: canonical.JSON, Text: `"\u0000"`}, {Tag: canonical.JSON, Text: "1e100"}, {Tag: canonical.JSON, Text: strings.Trim(deepJSON(32), "'")}},
 		15: {{Tag: canonical.Integer, Number: 3}},
 		16: {{Tag: canonical.Float, Float: -0.5}, {Tag: canonical.Float, Float: math.NaN()}, {Tag: canonical.Float, Float: math.Inf(1)}, {Tag: canonical.Float, Float: 5e-324}},
 		17: {{Tag: canonical.Integer, Number: 1}},
@@ -144,22 +155,26 @@ func (g *generator) row() *wire.Proposal {
 var randomLiterals = map[string][]string{
 	"s":     {"0", "-32768", "32767", "32768", "NULL"},
 	"i":     {"0", "-1", "2147483647", "-2147483648", "2147483648", "NULL"},
-	"n":     {"0", "-0.00", "12.5", "-99999999.99", "0.004", "0.005", "-0.005", "00012.50", "99999999.99", "100000000", "1.005", "-1.005", "NULL"},
+	"n":     {"0", "-0.00", "12.5", "-99999999.99", "0.004", "0.005", "-0.005", "00012.50", "99999999.99", "100000000", "1.005", "-1.005", "$n", "NULL"},
 	"ok":    {"TRUE", "FALSE", "NULL"},
 	"t":     {"''", "'a'", "'é😀 '", `'\ it''s "%" _'`, "NULL", "'" + strings.Repeat("é 😀 ", 10_000) + "'", "'\t line\n end  '", "'ﬁ ß İ \u200d'"},
 	"v":     {"''", "'a'", "'a '", "'a  '", "' a'", "'ä'", "'a\u0308'", "'A'", "'é'", "'1234567890'", "'1234567890   '", "'12345678901'", "NULL"},
 	"raw":   {`'\x'`, `'\x00ff'`, "NULL"},
 	"day":   {"'0001-01-01'", "'2024-02-29'", "'9999-12-31'", "'2023-02-29'", "NULL"},
 	"clock": {"'00:00:00'", "'23:59:59.999999'", "'24:00:00'", "NULL"},
-	"ts":    {"'0001-01-01 00:00:00'", "'1969-12-31 23:59:59.5'", "'2024-02-29 23:59:59.999999'", "'2023-02-29 00:00:00'", "'9999-12-31 23:59:59.999999'", "NULL"},
-	"tz":    {"'2024-02-29 12:00:00+00'", "NULL"},
+	"ts":    {"'0001-01-01 00:00:00'", "'1969-12-31 23:59:59.5'", "'2024-02-29 23:59:59.999999'", "'2023-02-29 00:00:00'", "'9999-12-31 23:59:59.999999'", "'2024-02-29 12:00:00,5'", "'2024-02-29   1:00:00'", "NULL"},
+	"tz":    {"'2024-02-29 12:00:00+00'", "'2024-02-29 12:00:00,25+00'", "NULL"},
 	"u": {
 		"'00112233-4455-6677-8899-aabbccddeeff'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "'00112233-4455-4677-8899-000000000000'",
 		"'ff112233-4455-1677-8899-000000000001'", "NULL",
 	},
-	"j":   {`'{"b": [1.0, 2e2], "a": "\u00e9"}'`, "'[]'", "'1.50'", "NULL"},
+	"j":   {`'{"b": [1.0, 2e2], "a": "\u00e9"}'`, "'[]'", "'1.50'", "NULL", deepJSON(31), deepJSON(32), deepJSON(40)},
 	"num": {"1", "2147483647", "NULL"},
 	"d":   {"$1", "NULL"},
+}
+
+func deepJSON(depth int) string {
+	return "'" + strings.Repeat(`{"a":[`, depth/2) + strings.Repeat("[", depth%2) + "7" + strings.Repeat("]", depth%2) + strings.Repeat("]}", depth/2) + "'"
 }
 
 func pick(random *rand.Rand, list []string) string { return list[random.IntN(len(list))] }
@@ -178,6 +193,9 @@ func randomStatement(random *rand.Rand) string {
 		where = " WHERE " + column + " IS NOT NULL"
 	case column != "j" && column != "num":
 		value := pick(random, randomLiterals[column][:2])
+		if column == "n" && random.IntN(2) == 0 {
+			value = "$n"
+		}
 		where = " WHERE " + column + " " + pick(random, []string{"=", "<>", "<", "<=", ">", ">="}) + " " + value
 	}
 	switch random.IntN(6) {
@@ -188,7 +206,7 @@ func randomStatement(random *rand.Rand) string {
 		return "DELETE FROM v" + where
 	case 1:
 		set := pick(random, []string{
-			"s = s + 1", "s = s - 32767", "i = i + 1", "i = i - 2147483647", "n = n + 0.01", "n = n - 99999999.99", "t = t || 'x'", "t = 'x' || t", "num = num + 1",
+			"s = s + 1", "s = s - 32767", "i = i + 1", "i = i - 2147483647", "n = n + 0.01", "n = n - 99999999.99", "n = n + $n", "n = $n - n", "t = t || 'x'", "t = 'x' || t", "num = num + 1",
 		})
 		return "UPDATE v SET " + set + where
 	case 2:

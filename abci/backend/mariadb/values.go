@@ -43,7 +43,7 @@ func literal(logical string, v *canonical.Value) (string, error) {
 		if strings.ContainsAny(v.Text, "NI") {
 			return "", &outcome{"22003", "numeric field overflow"}
 		}
-		return v.Text, nil
+		return canonical.DecimalText(v.Text) // one with an exponent would be a DOUBLE
 	case canonical.Float:
 		if v.Float != v.Float || v.Float-v.Float != 0 {
 			return "", &outcome{"22003", "neither NaN nor infinity is stored"}
