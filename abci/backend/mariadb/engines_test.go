@@ -22,12 +22,12 @@ import (
 
 const (
 	enginesPG = `CREATE EXTENSION chainify; CREATE ROLE engines_node LOGIN IN ROLE chainify_node; CREATE ROLE engines_ops IN ROLE chainify_admin;
-		CREATE ROLE engines_write IN ROLE chainify_client; CREATE ROLE engines_none IN ROLE chainify_client;
+		CREATE ROLE engines_write IN ROLE chainify_client; CREATE ROLE engines_none IN ROLE chainify_client; CREATE ROLE engines_keys IN ROLE chainify_client;
 		CREATE TABLE public.v (id bigint PRIMARY KEY, s smallint, i integer, n numeric(10,2), ok boolean, t text, v varchar(10) UNIQUE, raw bytea,
 			day date, clock time, ts timestamp, tz timestamptz, u uuid, j jsonb, num integer NOT NULL DEFAULT 7, d double precision);
 		CREATE TABLE public.items (id bigint PRIMARY KEY, name varchar(40)); INSERT INTO items VALUES (1, 'first');
 		CREATE TABLE public.extra (id integer PRIMARY KEY, n integer); CREATE TABLE public.strange (id integer PRIMARY KEY, n integer CHECK (n > 0));
-		GRANT ALL ON public.v, public.items, public.extra TO engines_ops; GRANT INSERT, UPDATE, DELETE ON public.v, public.items TO engines_write`
+		GRANT ALL ON public.v, public.items, public.extra TO engines_ops; GRANT INSERT, UPDATE, DELETE ON public.v, public.items TO engines_write; GRANT SELECT (id), INSERT ON public.items TO engines_keys`
 	enginesMariaDB = `CREATE TABLE engines.v (id BIGINT PRIMARY KEY, s SMALLINT, i INT, n DECIMAL(10,2), ok TINYINT(1) CHECK (ok IN (0,1)), t LONGTEXT,
 			v VARCHAR(10) UNIQUE, raw LONGBLOB, day DATE, clock TIME(6), ts DATETIME(6), tz DATETIME(6) COMMENT 'timestamptz', u UUID, j JSON,
 			num INT NOT NULL DEFAULT 7, d DOUBLE);
@@ -35,7 +35,8 @@ const (
 		CREATE TABLE engines.extra (id INT PRIMARY KEY, n INT); CREATE TABLE engines.strange (id INT PRIMARY KEY, n INT CHECK (n > 0));
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.v TO engines_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON engines.items TO engines_ops;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.extra TO engines_ops; GRANT engines_admin TO engines_ops;
-		GRANT INSERT, UPDATE, DELETE ON engines.v TO engines_write; GRANT INSERT, UPDATE, DELETE ON engines.items TO engines_write`
+		GRANT INSERT, UPDATE, DELETE ON engines.v TO engines_write; GRANT INSERT, UPDATE, DELETE ON engines.items TO engines_write;
+		GRANT SELECT (id), INSERT ON engines.items TO engines_keys`
 )
 
 // engine is one of the two databases that get each block.
@@ -181,7 +182,7 @@ func openPostgres(t *testing.T, server string) *engine {
 	run(server, "CREATE DATABASE engines")
 	t.Cleanup(func() {
 		run(server, "DROP DATABASE engines WITH (FORCE)")
-		run(server, "DROP ROLE engines_node, engines_ops, engines_write, engines_none")
+		run(server, "DROP ROLE engines_node, engines_ops, engines_write, engines_none, engines_keys")
 	})
 	dsn := server + " dbname=engines"
 	run(dsn, enginesPG)
@@ -229,9 +230,9 @@ func openMariaDB(t *testing.T, server string) *engine {
 	}
 	run("CREATE DATABASE engines CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin; CREATE USER engines@localhost")
 	t.Cleanup(func() {
-		run("DROP DATABASE engines; DROP DATABASE engines_ledger; DROP USER engines@localhost; DROP ROLE engines_ops, engines_write, engines_none, engines_admin, engines_reader, engines_chainify")
+		run("DROP DATABASE engines; DROP DATABASE engines_ledger; DROP USER engines@localhost; DROP ROLE engines_ops, engines_write, engines_none, engines_keys, engines_admin, engines_reader, engines_chainify")
 	})
-	if err := mariadb.Install(t.Context(), server+"engines", "engines@localhost", "engines_ops", "engines_write", "engines_none"); err != nil {
+	if err := mariadb.Install(t.Context(), server+"engines", "engines@localhost", "engines_ops", "engines_write", "engines_none", "engines_keys"); err != nil {
 		t.Fatal(err)
 	}
 	run(enginesMariaDB)

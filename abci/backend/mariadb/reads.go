@@ -2,7 +2,7 @@ package mariadb
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/canonical"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -68,24 +68,18 @@ func (r *run) mayBound(t *table, read *wire.Read, role string) error {
 	if len(read.Bounds) == 0 {
 		return nil
 	}
-	var columns []string
-	for _, name := range t.PrimaryKey {
-		columns = append(columns, quoted(name))
-	}
+	columns := slices.Clone(t.PrimaryKey)
 	for _, bound := range read.Bounds {
 		c, err := t.column(bound.Ordinal)
 		if err != nil {
 			return err
 		}
-		columns = append(columns, quoted(c.Name))
+		columns = append(columns, c.Name)
 	}
 	if err := r.become(role); err != nil {
 		return err
 	}
-	rows, err := r.conn.QueryContext(r.ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+t.quoted(r.name)+" LIMIT 0")
-	if err == nil {
-		err = each(rows, func() error { return nil })
-	}
+	err := r.mayRead(t, columns)
 	if outcomes[errorNumber(err)] == "42501" {
 		return &outcome{"42501", fmt.Sprintf("permission denied for bounds of reads of table %q", t.Name)}
 	}

@@ -161,13 +161,11 @@ func (r *run) apply(p *wire.Proposal) (int64, error) {
 	if err := r.checkReads(s, tables, p.Client.Role); err != nil {
 		return 0, err
 	}
-	if err := r.become(p.Client.Role); err != nil {
+	if err := r.lookAll(s, tables, p.Client.Role); err != nil {
 		return 0, err
 	}
-	for i := range s.Seen {
-		if err := r.seen(tables[s.Seen[i].Table], &s.Seen[i]); err != nil {
-			return 0, err
-		}
+	if err := r.become(p.Client.Role); err != nil {
+		return 0, err
 	}
 	for i := range s.Changes {
 		if err := r.applyOne(tables[s.Changes[i].Table], &s.Changes[i]); err != nil {
@@ -175,6 +173,50 @@ func (r *run) apply(p *wire.Proposal) (int64, error) {
 		}
 	}
 	return int64(len(s.Changes)), nil
+}
+
+// lookAll compares the rows that the transaction looked for. Its role needs the right to read the
+// columns of their keys; the ledger's reads the others.
+func (r *run) lookAll(s *wire.WriteSet, tables []*table, role string) error {
+	if len(s.Seen) == 0 {
+		return nil
+	}
+	if err := r.become(role); err != nil {
+		return err
+	}
+	asked := map[*table]bool{}
+	for i := range s.Seen {
+		t := tables[s.Seen[i].Table]
+		if asked[t] {
+			continue
+		}
+		asked[t] = true
+		if err := r.mayRead(t, t.PrimaryKey); err != nil {
+			return err
+		}
+	}
+	if _, err := r.conn.ExecContext(r.ctx, "SET ROLE "+r.name.role()); err != nil {
+		return err
+	}
+	for i := range s.Seen {
+		if err := r.seen(tables[s.Seen[i].Table], &s.Seen[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayRead asks for columns of a table, and for no row.
+func (r *run) mayRead(t *table, columns []string) error {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = quoted(c)
+	}
+	rows, err := r.conn.QueryContext(r.ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+t.quoted(r.name)+" LIMIT 0")
+	if err != nil {
+		return err
+	}
+	return each(rows, func() error { return nil })
 }
 
 // seen compares a row that the transaction looked for.
