@@ -384,10 +384,23 @@ func hexText(text string) string { return "_utf8mb4 x'" + hex.EncodeToString([]b
 // callOutcomes are errors that a procedure's body may have beside a statement's own.
 var callOutcomes = map[uint16]string{
 	1644: "P0001", 1305: "42883", 1318: "42883", 1370: "42501", 1227: "42501", 1356: "42501", 1960: "42704", 1399: "2D000", 1422: "2D000", 1365: "22012",
+	1265: "22P02",
 }
 
 // callClasses are the classes of SQLSTATE whose errors are a body's own, and never the machine's.
-var callClasses = strings.Fields("02 20 21 22 23 42 45")
+// Those of mixedClasses are, too, but for the errors of the machine.
+var (
+	callClasses  = strings.Fields("02 20 21 22 23 42 45")
+	mixedClasses = strings.Fields("01 HY")
+)
+
+// ofMachine are errors of mixed classes that another run, or another machine, may not have: memory,
+// disk, files, broken tables, bounds of the server.
+var ofMachine = []uint16{
+	1015, 1016, 1017, 1018, 1020, 1021, 1023, 1024, 1025, 1026, 1030, 1032, 1033, 1034, 1035, 1036, 1037, 1038, 1041, 1053, 1078, 1105, 1114, 1119, 1135,
+	1180, 1181, 1182, 1189, 1192, 1194, 1195, 1197, 1199, 1205, 1206, 1207, 1213, 1223, 1290, 1296, 1297, 1436, 1478, 1614, 1665, 1712, 1713, 1792, 1815, 1836,
+	1873, 1877, 1880, 1969, 2013, 3024, 3100, 4031,
+}
 
 func callOutcome(failure error) error {
 	var e *mysql.MySQLError
@@ -395,7 +408,9 @@ func callOutcome(failure error) error {
 		return failure
 	}
 	state := callOutcomes[e.Number]
-	if state == "" && outcomes[e.Number] == "" && slices.Contains(callClasses, string(e.SQLState[:2])) {
+	class := string(e.SQLState[:2])
+	own := slices.Contains(callClasses, class) || slices.Contains(mixedClasses, class) && !slices.Contains(ofMachine, e.Number)
+	if state == "" && outcomes[e.Number] == "" && own {
 		state = string(e.SQLState[:])
 	}
 	if state == "" {

@@ -125,8 +125,11 @@ func TestWhatABodyCannotDo(t *testing.T) {
 		"CREATE PROCEDURE %.late() SQL SECURITY INVOKER BEGIN SELECT 1; INSERT INTO items (id) VALUES (14); SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'late'; END",
 		"CREATE PROCEDURE %.odd() SQL SECURITY INVOKER INSERT INTO items (id) VALUES ((SELECT id FROM items))",
 		"CREATE PROCEDURE %.poses() SQL SECURITY INVOKER SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1205",
+		"CREATE PROCEDURE %.cuts() SQL SECURITY INVOKER BEGIN DECLARE t LONGTEXT DEFAULT '12abc'; INSERT INTO items (id) VALUES (t); END",
+		"CREATE PROCEDURE %.raises() SQL SECURITY INVOKER SIGNAL SQLSTATE 'HY001'",
+		"CREATE PROCEDURE %.limits() SQL SECURITY INVOKER SET SESSION sql_select_limit = 0",
 		"CREATE PROCEDURE %.fine(n BIGINT) SQL SECURITY INVOKER INSERT INTO items (id) VALUES (n)")
-	names := []string{"settings", "roles", "rights", "ends", "makes", "locks", "late", "odd", "poses", "fine"}
+	names := []string{"settings", "roles", "rights", "ends", "makes", "locks", "late", "odd", "poses", "cuts", "raises", "limits", "fine"}
 	var attach []proposal
 	for _, name := range names {
 		attach = append(attach, c.attachProcedure(o, name, map[bool]string{false: "()", true: "(bigint)"}[name == "fine"]))
@@ -142,7 +145,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 	if err != nil || len(before.settings) < 100 {
 		t.Fatal(before, err)
 	}
-	for i, want := range []string{"", "42", "42501", "2D000", "2D000", "", "P0001", "21000", "45000"} {
+	for i, want := range []string{"", "42", "42501", "2D000", "2D000", "", "P0001", "21000", "45000", "22P02", "P0001", ""} {
 		x := c.commit(sqlOf("CALL "+names[i]+"()"), sqlOf(fmt.Sprintf("CALL fine(%d)", 100+i))).Results
 		if !strings.HasPrefix(x[0].SQLState, want) || x[0].Succeeded != (want == "") || !x[1].Succeeded {
 			t.Errorf("%s: %+v", names[i], x)
