@@ -44,7 +44,7 @@ func readSession(ctx context.Context, q querier, lock string) (*session, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	s.look = "SELECT " + strings.Join(columns, ", ") + " LIMIT 1" // whatever sql_select_limit is
+	s.look = "SELECT " + strings.Join(columns, ", ")
 	_, values, err := s.read(ctx, q)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *session) putBack(ctx context.Context, q querier) error {
 		return nil
 	}
 	var got sql.NullInt64
-	err = q.QueryRowContext(ctx, `SELECT GET_LOCK(?, 0) LIMIT 1`, s.lock).Scan(&got)
+	err = q.QueryRowContext(ctx, `SELECT GET_LOCK(?, 0)`, s.lock).Scan(&got)
 	if err == nil && got.Int64 != 1 {
 		err = errors.New("another node works on this database: it holds its lock")
 	}
