@@ -258,3 +258,25 @@ func TestOldBlocksAreReadAsOfTheirTime(t *testing.T) {
 	c.attach("public.items")
 	holds("attached with another key")
 }
+
+// Many ask for the last block: nobody's question loads its tables before rows are asked for.
+func TestTheLastBlockIsToldByItsRunningStates(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	c.commit(sqlOf("INSERT INTO items (id, name) VALUES (2, 'second')"))
+	told := func() []backend.TableState {
+		t.Helper()
+		r, err := c.b.Read(t.Context(), c.at.Number, c.at.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		return r.Tables()
+	}
+	before := told()
+	o.unguarded(t, "DELETE FROM %L.base")
+	if after := told(); len(before) != 1 || len(after) != 1 || after[0] != before[0] || before[0].Rows != 2 {
+		t.Errorf("told %+v, and %+v without the base", before, after)
+	}
+}

@@ -21,7 +21,7 @@ const (
 )
 
 // reading tells of base and history, under the snapshot of a transaction of its own. It holds the
-// rows of one table at a time.
+// rows of one table at a time; those of the last block once somebody asks for them.
 type reading struct {
 	conn   *sql.Conn
 	name   names
@@ -53,11 +53,18 @@ func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
 	if err := hasBlock(ctx, r.conn, r.name, r.number, hash); err != nil {
 		return err
 	}
-	var err error
+	p, err := readPosition(ctx, r.conn, r.name)
+	if err != nil {
+		return err
+	}
 	if r.tables, err = attachedTables(ctx, r.conn, r.name, r.number); err != nil {
 		return err
 	}
 	for name, t := range r.tables {
+		if p.Number == r.number { // the running states are those of the last block
+			r.told = append(r.told, backend.TableState{Table: name, Rows: uint64(t.state.Rows), State: t.stateHash()})
+			continue
+		}
 		if err := r.load(ctx, name); err != nil {
 			return err
 		}
