@@ -221,7 +221,7 @@ const maxBlock = 1 << 62
 
 // readTriggers are ours, by name.
 func readTriggers(ctx context.Context, q querier, name names) (map[string]trigger, error) {
-	rows, err := q.QueryContext(ctx, `SELECT TRIGGER_NAME, concat(ACTION_TIMING, ' ', EVENT_MANIPULATION), ACTION_STATEMENT FROM information_schema.TRIGGERS
+	rows, err := q.QueryContext(ctx, `SELECT concat('public.', EVENT_OBJECT_TABLE), TRIGGER_NAME, concat(ACTION_TIMING, ' ', EVENT_MANIPULATION), ACTION_STATEMENT FROM information_schema.TRIGGERS
 		WHERE TRIGGER_SCHEMA = ? AND TRIGGER_NAME LIKE 'chainify|_%' ESCAPE '|'`, name.database)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func readTriggers(ctx context.Context, q querier, name names) (map[string]trigge
 	found := map[string]trigger{}
 	return found, each(rows, func() error {
 		var t trigger
-		err := rows.Scan(&t.name, &t.when, &t.body)
+		err := rows.Scan(&t.table, &t.name, &t.when, &t.body)
 		found[t.name] = t
 		return err
 	})

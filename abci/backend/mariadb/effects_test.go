@@ -343,6 +343,13 @@ func TestDefinitionsThatWereChangedAreFound(t *testing.T) {
 	if _, err := c.b.Repair(t.Context(), backend.Rows, c.at.Number, c.at.Hash, c.at.Number, wire.Hash{}); err != nil || connected(t, c.b).Deviates {
 		t.Fatal(err)
 	}
+	o.run(t, strings.ReplaceAll("CREATE TRIGGER %.chainify_more BEFORE UPDATE ON %.items FOR EACH ROW SET NEW.name = 'owned'", "%", o.name))
+	if err := c.b.Scrub(t.Context()); err != nil || !connected(t, c.b).Deviates {
+		t.Errorf("a trigger more: %v", err)
+	}
+	if _, err := c.b.Repair(t.Context(), backend.Rows, c.at.Number, c.at.Hash, c.at.Number, wire.Hash{}); err != nil || connected(t, c.b).Deviates {
+		t.Fatal(err)
+	}
 	o.run(t, "ALTER TABLE "+o.name+".items ADD UNIQUE (name)")
 	if err := c.b.Scrub(t.Context()); err != nil || !connected(t, c.b).Deviates {
 		t.Errorf("another definition: %v", err)

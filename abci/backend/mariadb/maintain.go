@@ -184,7 +184,7 @@ func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (s
 	return "", nil
 }
 
-// triggersOf expects the ledger's triggers of a table.
+// triggersOf expects the ledger's triggers of a table, and no more under such names.
 func (r *reading) triggersOf(ctx context.Context, t *table, tables map[string]*table) (string, error) {
 	found, err := readTriggers(ctx, r.conn, r.name)
 	if err != nil {
@@ -193,6 +193,12 @@ func (r *reading) triggersOf(ctx context.Context, t *table, tables map[string]*t
 	for _, want := range t.triggers(tables, r.name) {
 		if have := found[want.name]; want.body != have.body || want.when != have.when {
 			return "trigger " + want.name + " is not the ledger's", nil
+		}
+		delete(found, want.name)
+	}
+	for _, have := range found {
+		if have.table == t.Name {
+			return "trigger " + have.name + " is not the ledger's", nil
 		}
 	}
 	return "", nil
