@@ -80,7 +80,7 @@ func (s settings) judge(before, after time.Time) []backend.Condition {
 		{"MariaDB", s.tooOld(), backend.Bad, "version is " + s.version, "Chainify needs MariaDB 10.11 or later."},
 		{"ledger", !s.installed, backend.Bad, "the ledger is not installed in this database", "As an administrator: chainify install-mariadb."},
 		{
-			"max_allowed_packet", s.packet < packetLeast, backend.Warn, fmt.Sprintf("max_allowed_packet is %d: longer rows fail here, and not at the others", s.packet),
+			"max_allowed_packet", s.packet < packetLeast, backend.Bad, fmt.Sprintf("max_allowed_packet is %d: longer texts turn into NULL, and the node does not start", s.packet),
 			"max_allowed_packet = 1G in the server's configuration, then restart",
 		},
 		{

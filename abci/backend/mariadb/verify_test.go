@@ -1,6 +1,7 @@
 package mariadb
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -80,8 +81,23 @@ func TestExaminationNamesWhatTheServerLacks(t *testing.T) {
 	for _, f := range Examine(t.Context(), o.dsn) {
 		checks[f.Check] = f.Level
 	}
-	if checks["ledger"] != backend.Good || checks["flush"] != backend.Warn || checks["max_allowed_packet"] != backend.Warn || checks["clocks"] != backend.Good || checks["MariaDB"] != backend.Good {
+	if checks["ledger"] != backend.Good || checks["flush"] != backend.Warn || checks["max_allowed_packet"] != backend.Good || checks["clocks"] != backend.Good || checks["MariaDB"] != backend.Good {
 		t.Error(checks)
+	}
+	// A server on which texts turn into NULL is refused.
+	var packet int64
+	if err := o.root.QueryRow("SELECT @@max_allowed_packet").Scan(&packet); err != nil {
+		t.Fatal(err)
+	}
+	defer o.run(t, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", packet))
+	o.run(t, "SET GLOBAL max_allowed_packet = 16777216")
+	if _, err := o.open(t).Position(t.Context()); err == nil || !strings.Contains(err.Error(), "max_allowed_packet is 16777216: want 1G") {
+		t.Errorf("a node on such a server: %v", err)
+	}
+	for _, f := range Examine(t.Context(), o.dsn) {
+		if f.Check == "max_allowed_packet" && f.Level != backend.Bad {
+			t.Errorf("%+v", f)
+		}
 	}
 	for dsn, want := range map[string]string{"mysql://nobody@/shop?socket=/nonexistent": "Is MariaDB running", "mysql://nobody@/": "docs/operator/mariadb.md", strings.Replace(o.dsn, o.name+"@", "stranger@", 1): "CREATE USER"} {
 		f := Examine(t.Context(), dsn)
