@@ -15,6 +15,8 @@ func TestTextsOfValues(t *testing.T) {
 		{"numeric(10,2)", "-3", "-3.00"},
 		{"numeric(3,0)", "100", ""},
 		{"double", "0.30000000000000004", ""},
+		{"double", "5e-324", ""},
+		{"double", "0e-400", "0"},
 		{"text", "a 'é' \n", ""},
 		{"bytea", `\x00ff`, ""},
 		{"date", "0001-01-01", ""},
@@ -55,6 +57,13 @@ func TestTextsOfValues(t *testing.T) {
 		{"smallint", "32768"},
 		{"integer", "1.0"},
 		{"double", "NaN"},
+		{"double", "1_000.5"},
+		{"double", "-1e-400"},
+		{"double", "0x1p-1080"},
+		{"numeric(3,1)", "0e-16384"},
+		{"numeric(3,1)", "0e1073741823"},
+		{"timestamp", "2024-02-29 12:00:00,5"},
+		{"timestamptz", "2024-02-29 12:00:00,5+00"},
 		{"double", "Infinity"},
 		{"numeric(3,1)", "NaN"},
 		{"text", "\x00"},
@@ -99,6 +108,14 @@ func TestConstantsThatAColumnTakes(t *testing.T) {
 		v, err := ParseText(c.logical, c.text)
 		if err != nil || Fits(c.logical, &v) != c.fits {
 			t.Errorf("%s takes %s: %t, %v", c.logical, c.text, !c.fits, err)
+		}
+	}
+}
+
+func TestDepthOfJSON(t *testing.T) {
+	for text, want := range map[string]int{`1`: 0, `{}`: 1, `[[],{"a":[1]}]`: 3, `["[[\"[[", {"}]": []}]`: 3, `"\\"`: 0, `["\\", [[]]]`: 3} {
+		if got := JSONDepth(text); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}
 }

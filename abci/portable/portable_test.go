@@ -3,6 +3,7 @@ package portable
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/canonical"
@@ -83,6 +84,12 @@ func TestOtherStatementsAreRefused(t *testing.T) {
 		{"UPDATE t SET id = id + 1", "0A000", "update of column id of a key"},
 		{"UPDATE t SET code = 'x'", "0A000", "update of column code of a key"},
 		{"UPDATE t SET price = 1 + 2", "0A000", "+ of constants"},
+		{"UPDATE t SET price = price - 0." + strings.Repeat("0", 72) + "1", "0A000", "- of a constant with too many digits"},
+		{"UPDATE t SET price = price - 0." + strings.Repeat("0", 71) + "1", "", "accepted"},
+		{"UPDATE t SET price = price + 1" + strings.Repeat("0", 90) + ".001", "", "accepted"},
+		{"DELETE FROM t WHERE price > -0." + strings.Repeat("0", 72) + "1", "0A000", "comparison with a constant of too many digits"},
+		{"DELETE FROM t WHERE price > 12345678." + strings.Repeat("1", 73), "0A000", "comparison with a constant of too many digits"},
+		{"DELETE FROM t WHERE price > 123456789." + strings.Repeat("1", 73), "", "accepted"},
 		{"UPDATE t SET price = 100000000", "22003", "constant beyond numeric(10,2)"},
 		{"UPDATE t SET small = small + 1 + 2", "0A000", `at "+"`},
 		{"UPDATE t SET small = id + 1", "0A000", "+ of other types than the column's"},

@@ -23,9 +23,9 @@ func (b *Backend) Execute(ctx context.Context, block *wire.OrderedBlock, previou
 	return x, nil
 }
 
-// execute runs mend, if there is one, in the transaction before the block. Where the block attaches
-// tables, it runs again as soon as these have triggers, which no transaction can make: by then its
-// client had the right to, and nothing else spoke against it.
+// execute runs mend, if there is one, in the transaction before the block. A block that attaches
+// tables runs again once these have triggers, which no transaction can make. By then its client had
+// the right to, and nothing else spoke against it.
 func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previous wire.Hash, mend func(*run) error) (backend.Execution, error) {
 	for {
 		x, unguarded, err := b.attempt(ctx, block, previous, mend)

@@ -163,8 +163,8 @@ func TestHoldersOfRowsAreEnded(t *testing.T) {
 	}
 }
 
-// Whatever becomes of one table's definition is a finding, in the next block too. Other tables are
-// looked at all the same, and the node goes on.
+// Another definition of a table is a finding, in the next block too. Other tables are looked at all
+// the same, and the node goes on.
 func TestDefinitionsThatCannotBeReadAreFindings(t *testing.T) {
 	for change, back := range map[string]string{
 		"ALTER TABLE %.items ADD CHECK (id < 100)":                                                                                        "ALTER TABLE %.items DROP CONSTRAINT CONSTRAINT_1",

@@ -60,8 +60,8 @@ type kept struct {
 	tables  map[string]*table
 }
 
-// keptBlock reads a block without trusting it. Its tables are those of its time: what became of them
-// since counts for nothing.
+// keptBlock reads a block without trusting it. Its tables are those of its time: what became of
+// them since counts for nothing.
 func keptBlock(ctx context.Context, q querier, name names, number uint64) (*kept, error) {
 	k := &kept{}
 	err := q.QueryRowContext(ctx, name.in(`SELECT header FROM %L.block WHERE number = ?`), number).Scan(&k.header)
