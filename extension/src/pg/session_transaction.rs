@@ -207,6 +207,7 @@ fn reason() -> PgError {
 }
 
 unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    elsewhere::forget();
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
         enter(|| {

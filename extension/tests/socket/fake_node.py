@@ -1,6 +1,6 @@
 """A node that says what a test wants to hear: spec/node-socket.md and spec/proto/node.proto, and nothing behind them.
 
-The first word of a statement's SQL chooses the behaviour: see FakeNode.submit and FakeNode.wait.
+The first word of a statement's SQL chooses the behaviour: see FakeNode.submit and FakeNode.wait. Write sets succeed, and nothing applies them.
 """
 
 import hashlib
@@ -8,6 +8,8 @@ import os
 import socket
 import struct
 import threading
+
+EFFECTS = 2
 
 
 def varint(value):
@@ -58,6 +60,8 @@ class FakeNode:
     def __init__(self, path):
         self.path = path
         self.submissions = []  # (role, [(kind, sql, [(type, null, text)])])
+        self.write_sets = []
+        self.conflicts = 0  # so many write sets to come are refused with 40001
         self.connections = 0
         self.excluded = True
         self.behaviour = {}  # id -> first word
@@ -140,7 +144,11 @@ class FakeNode:
             parameters = [
                 (p.get(1, [b""])[0].decode(), bool(p.get(2, [0])[0]), p.get(3, [b""])[0].decode()) for p in parameters
             ]
-            statements.append((statement[1][0], statement[2][0].decode(), parameters))
+            statements.append((statement[1][0], statement.get(2, [b""])[0].decode(), parameters))
+            if statement[1][0] == EFFECTS:
+                self.write_sets.append(statement[4][0])
+                statements[-1] = (EFFECTS, "conflict" if self.conflicts else "ok", parameters)
+                self.conflicts = max(self.conflicts - 1, 0)
         self.submissions.append((request[1][0].decode(), statements))
         word = statements[0][1].split()[0]
         if word == "close":
@@ -178,6 +186,8 @@ class FakeNode:
                 continue
             if word == "fail" or word == "ATTACH":
                 outcome = field(2, 7) + field(3, 1) + field(6, "23505") + field(7, "duplicate key")
+            elif word == "conflict":
+                outcome = field(2, 7) + field(6, "40001") + field(7, 'row (1) of table "public.checking" is not as the transaction saw it')
             elif word == "refused":
                 outcome = field(6, "40000") + field(7, "expired")
             else:

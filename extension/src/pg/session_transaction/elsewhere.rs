@@ -19,6 +19,12 @@ thread_local! {
     static QUERY: Cell<*const pg_sys::QueryDesc> = const { Cell::new(null()) };
 }
 
+/// A query is about to start. One that was noted before did not come to run when it failed, and its
+/// place in memory may be the next one's.
+pub(super) fn forget() {
+    QUERY.set(null());
+}
+
 /// Notes a statement of the session that could be executed elsewhere: it is the whole request, and
 /// a number of rows is its result.
 ///
@@ -35,7 +41,9 @@ pub(super) unsafe fn note(query: *const pg_sys::QueryDesc) {
         let one = statements.is_some_and(|list| list.length == 1);
         let pipelined = pg_sys::MyXactFlags as u32 & pg_sys::XACT_FLAGS_PIPELINING != 0;
         let noted = one && !rows && !pipelined && run_again::is_request(&*query);
-        QUERY.set(if noted { query } else { null() });
+        if noted {
+            QUERY.set(query);
+        }
     }
 }
 
