@@ -90,6 +90,7 @@ static HOOKS: Hooks = Hooks {
         DEPTH.set(0);
         END.set(None);
         REASON.set(None);
+        retry::ends();
         BLOCK.set(CHAIN.take());
     },
 };
@@ -390,6 +391,13 @@ pub(in crate::pg) fn procedure_ended() {
         begin_subtransaction();
         STATE.set(State::Open(Part { within, ..part }));
     }
+}
+
+/// The session does something that no rollback takes back, and that is not done twice: neither its
+/// statement nor its block runs again.
+pub fn runs_once() {
+    retry::cannot();
+    block_retry::cannot_any_more();
 }
 
 /// A utility statement of the session itself.

@@ -9,7 +9,7 @@ use crate::pg::ddl::inspect::inspect;
 use crate::pg::run::block_settings::{pinned, reads_as_in_a_block};
 use crate::rules::determinism::check;
 use crate::submission::sql_statement::sql_statement;
-use crate::submission::submit::{failure, run_one};
+use crate::submission::submit::{failure, run_of_session};
 use crate::transaction::statements;
 
 /// Orders the statement and waits for its outcome. Returns how many rows it changed, or None when
@@ -21,7 +21,7 @@ pub fn execute(text: &str, values: &mut dyn FnMut() -> Vec<TextValue>) -> Option
     }
     // A statement that takes too many values, or of types of this session alone, runs here.
     let statement = sql_statement(Some(text.to_owned()), values()).ok()?;
-    let outcome = run_one(statement).or_raise();
+    let outcome = run_of_session(statement).or_raise();
     match outcome.succeeded {
         true => Some(outcome.rows.unsigned_abs()),
         false => failure(outcome).raise(),

@@ -15,6 +15,7 @@ use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::{settings, version};
+use crate::pg::session_transaction;
 use crate::pg::shared::conflict_memory::waiting;
 use crate::submission::connection::ask;
 
@@ -78,9 +79,15 @@ pub fn deadline() -> Instant {
     Instant::now() + Duration::from_millis(settings::wait_timeout_ms().unsigned_abs().into())
 }
 
-/// Submits as the current role. Returns the ids, in the order of the statements, of which there is
-/// at least one.
+/// Submits as the current role, for a function that the session called: what has called it does not
+/// run again. Returns the ids, in the order of the statements, of which there is at least one.
 pub fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
+    session_transaction::runs_once();
+    submit_of_session(statements, until)
+}
+
+/// The same for the session's statement itself.
+fn submit_of_session(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
     match session::mode() {
         Mode::Outside => (),
         Mode::Plain if !plain_sql::has_changes() => (),
@@ -175,10 +182,17 @@ pub fn ask_status(time: Duration) -> Result<StatusResponse, PgError> {
     }
 }
 
-/// Submits one transaction as the current role and waits for its outcome.
+/// Submits one transaction as the current role, for a function that the session called, and waits
+/// for its outcome.
 pub fn run_one(statement: Statement) -> Result<Outcome, PgError> {
+    session_transaction::runs_once();
+    run_of_session(statement)
+}
+
+/// The same for the session's statement itself.
+pub fn run_of_session(statement: Statement) -> Result<Outcome, PgError> {
     let until = deadline();
-    let id = submit(vec![statement], until)?.remove(0);
+    let id = submit_of_session(vec![statement], until)?.remove(0);
     outcome(&id, until)
 }
 

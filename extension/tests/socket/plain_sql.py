@@ -33,3 +33,30 @@ class PlainSql(Server):
                                  "BEGIN", *before, update, "ROLLBACK")
             self.assertEqual(err.count("ERROR:  42501"), 1, err)
             self.assertEqual(self.node.submissions, [], out)
+
+    def kinds(self):
+        return [statement[0] for _, statements in self.node.submissions for statement in statements]
+
+    def test_what_submits_does_not_run_again(self):
+        update = "UPDATE checking SET balance = 0 WHERE custid = 1"
+        session = [EFFECTS, "SET chainify.retry = 5"]
+        self.node.conflicts = 2
+        self.assertEqual(self.psql(*session, "BEGIN", update, "COMMIT")[1], "")
+        self.assertEqual(self.psql(*session, update)[1], "")
+        self.assertEqual(self.kinds(), [2] * 4)
+        once = "CREATE FUNCTION once(immutable boolean) RETURNS int {} LANGUAGE plpgsql AS $$BEGIN PERFORM chainify.submit('ok'); RETURN 0; END$$"
+        self.psql(once.format(""), once.replace("once", "folded").format("IMMUTABLE"), user="postgres")
+        for block in (["BEGIN", "SELECT 1 FROM chainify.execute('ok')", update, "COMMIT"], ["BEGIN", "SELECT once(true)", update, "COMMIT"],
+                      [update.replace("0", "once(true)")], [update.replace("0", "folded(true)")]):
+            self.node.conflicts, self.node.submissions = 1, []
+            self.fails("40001", *session, *block)
+            self.assertEqual(self.kinds(), [1, 2], block)
+
+    def test_a_later_run_that_submits_is_the_last(self):
+        self.psql("CREATE SEQUENCE runs", "GRANT USAGE ON SEQUENCE runs TO app", """CREATE FUNCTION later() RETURNS int LANGUAGE plpgsql AS
+            $$BEGIN IF nextval('runs') % 2 = 0 THEN PERFORM chainify.submit('ok'); END IF; RETURN 0; END$$""", user="postgres")
+        update = "UPDATE checking SET balance = later() WHERE custid = 1"
+        for block in (["BEGIN", update, "COMMIT"], [update]):
+            self.node.conflicts, self.node.submissions = 2, []
+            self.fails("40001", EFFECTS, "SET chainify.retry = 5", *block)
+            self.assertEqual(self.kinds(), [2, 1, 2], block)

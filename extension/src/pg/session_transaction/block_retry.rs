@@ -121,6 +121,11 @@ pub(super) fn cannot() {
     }
 }
 
+/// The same; a run other than the first may be the one that did it.
+pub(super) fn cannot_any_more() {
+    with(|record| record.whole = false);
+}
+
 /// A statement of the session is about to run. `limited`: the client asked for its first rows.
 ///
 /// # Safety
@@ -294,7 +299,8 @@ fn try_again() -> Result<Ran, PgError> {
         let mut left = None;
         with(|record| {
             record.runs += 1;
-            let until = record.until.filter(|_| record.runs <= settings::retries());
+            let more = record.whole && record.runs <= settings::retries();
+            let until = record.until.filter(|_| more);
             left =
                 until.map(|until| (record.runs, until.saturating_duration_since(Instant::now())));
         });

@@ -24,6 +24,8 @@ const PAUSE_DOUBLINGS_MAX: u32 = 4;
 #[derive(Clone, Copy)]
 struct Kept {
     extended: bool,
+    /// It has done nothing that must not be done twice.
+    whole: bool,
     /// How often it has run again.
     runs: u32,
     until: Instant,
@@ -37,6 +39,8 @@ thread_local! {
     static ENDING: Cell<bool> = const { Cell::new(false) };
     /// The row that another transaction changed first.
     static ROW: Cell<Option<u32>> = const { Cell::new(None) };
+    /// The transaction has done something that must not be done twice, before its statement began.
+    static CANNOT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sends a message to the client.
@@ -63,11 +67,28 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) {
             KEPT.set(Some(Kept {
                 // The simple protocol's portal is not one that clients could name.
                 extended: portal.visible,
+                whole: !CANNOT.take(),
                 runs: 0,
                 until: Instant::now() + Duration::from_millis(wait.into()),
             }));
         }
     }
+}
+
+/// The statement does something that must not be done twice. The planner may have it done, too.
+pub(super) fn cannot() {
+    match KEPT.get() {
+        Some(kept) => KEPT.set(Some(Kept {
+            whole: false,
+            ..kept
+        })),
+        None => CANNOT.set(true),
+    }
+}
+
+/// The transaction of the session has ended.
+pub(super) fn ends() {
+    CANNOT.set(false);
 }
 
 /// The transaction of the session is about to end.
@@ -132,6 +153,7 @@ fn may_run_again(kept: Kept, error: &[u8], nothing_held: bool) -> bool {
         false => ENDING.get(),
     };
     alone
+        && kept.whole
         && sqlstate(error) == Some(SERIALIZATION_FAILURE)
         && kept.runs < settings::statement_retries()
         && Instant::now() < kept.until
