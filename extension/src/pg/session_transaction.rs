@@ -542,6 +542,7 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
         let ready = kind as u8 == b'Z';
         if ready {
             procedures::end();
+            enter(kept_settings::put_back_now);
         }
         let mut idle = false;
         if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {

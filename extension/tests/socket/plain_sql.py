@@ -60,3 +60,36 @@ class PlainSql(Server):
             self.node.conflicts, self.node.submissions = 2, []
             self.fails("40001", EFFECTS, "SET chainify.retry = 5", *block)
             self.assertEqual(self.kinds(), [2, 1, 2], block)
+
+    def test_a_run_begins_with_the_settings_of_begin(self):
+        update = "UPDATE checking SET balance = 0 WHERE custid = 1"
+        session = [EFFECTS, "SET chainify.retry = 5", "SET search_path = public"]
+        there = "SELECT set_config('search_path', 'tenant2', false)"
+        counted = "UPDATE checking SET balance = set_config('a.n', (current_setting('a.n')::int + 1)::text, false)::int WHERE custid = 1"
+        for block, shown in ((["BEGIN", update, there, "COMMIT", "SHOW search_path"], "tenant2"),
+                             (["SET a.n = 5", counted, "SHOW a.n"], "6")):
+            self.node.conflicts, self.node.write_sets = 1, []
+            out, err = self.psql(*session, *block)
+            self.assertEqual((err, out.splitlines()[-1]), ("", shown))
+            first, second = self.node.write_sets
+            self.assertEqual(first, second)
+
+    def test_settings_of_a_commit_that_failed_are_undone(self):
+        update = "UPDATE checking SET balance = 0 WHERE custid = 1"
+        self.psql("CREATE ROLE clerk IN ROLE chainify_client", "GRANT clerk TO app", "GRANT ALL ON checking TO clerk", user="postgres")
+        session = [EFFECTS, "SET random_page_cost = 1.25", "SET b.old = 'x y'"]
+        changes = ["SET ROLE clerk", "SET search_path = tenant2", "SET random_page_cost = 7", "SET work_mem = '1MB'", "SET b.old = 'z'",
+                   "SET bytea_output = 'escape'", "SET enable_seqscan = off", "SET LOCAL lock_timeout = '9s'"]
+        procedure = "DO $$BEGIN " + "; ".join(changes) + f"; {update}; COMMIT; END$$"
+        show = """SELECT concat_ws('|', current_user, current_setting('role'), current_setting('search_path'), current_setting('random_page_cost'),
+            current_setting('work_mem'), current_setting('b.old'), current_setting('bytea_output'), current_setting('enable_seqscan'),
+            current_setting('lock_timeout'), (SELECT source FROM pg_settings WHERE name = 'work_mem'))"""
+        before = 'app|none|"$user", public|1.25|4MB|x y|hex|on|0|default'
+        for block in (["BEGIN", *changes, update.replace("checking", "public.checking"), "COMMIT"],
+                      ["BEGIN", "INSERT INTO local_t VALUES (1)", *changes, update.replace("checking", "public.checking"), "COMMIT"],
+                      [procedure.replace("checking", "public.checking")]):
+            self.node.conflicts, self.node.write_sets = 1, []
+            out, err = self.psql(*session, *block, show)
+            self.assertEqual((err.count("ERROR:  40001"), out.splitlines()[-1]), (1, before), err)
+            out, err = self.psql(*session, *block, show)
+            self.assertEqual((err, out.splitlines()[-1]), ("", "clerk|clerk|tenant2|7|1MB|z|escape|off|0|session"))

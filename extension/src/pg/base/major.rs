@@ -138,6 +138,21 @@ mod raw17 {
     }
 }
 
+/// All settings, as guc.c has them.
+pub(in crate::pg) fn all_settings() -> Vec<*mut pg_sys::config_generic> {
+    // SAFETY: the array has that many settings, none of which is ever freed.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        let (first, count) = (pg_sys::get_guc_variables(), pg_sys::GetNumConfigOptions());
+        #[cfg(not(feature = "pg15"))]
+        let (first, count) = {
+            let mut count = 0;
+            (pg_sys::get_guc_variables(&raw mut count), count)
+        };
+        std::slice::from_raw_parts(first, count as usize).to_vec()
+    }
+}
+
 /// An expression with columns of joins replaced by those of what is joined. Since 16 the planner's
 /// state can be given as well.
 ///

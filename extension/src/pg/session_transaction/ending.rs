@@ -15,9 +15,11 @@ pub(super) fn finish(part: Part, end: End) {
     let End::Commit { chain } = end else {
         return abort();
     };
+    let before = kept_settings::before();
     // SAFETY: aborted after an Err.
     if let Err(error) = unsafe { attempt_undone(|| commit(part, chain)) } {
         abort();
+        before.put_back();
         error.raise();
     }
 }

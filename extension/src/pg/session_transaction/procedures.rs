@@ -159,15 +159,17 @@ fn commit(chain: bool) {
             return None;
         }
         spi::hold_cursors();
+        let before = kept_settings::before();
         // SAFETY: the transaction is undone next.
         unsafe { kept_settings::keep(kept_settings::OF_TRANSACTION) };
         kept_settings::with_role_kept(|| spi::roll_back(chain));
-        remaining
+        Some((remaining?, before))
     });
-    if let Some(remaining) = remaining {
-        remaining
-            .run()
-            .unwrap_or_else(|failed| failed.error.raise());
+    if let Some((remaining, before)) = remaining {
+        remaining.run().unwrap_or_else(|failed| {
+            before.put_back_later();
+            failed.error.raise()
+        });
     }
 }
 
