@@ -1,6 +1,6 @@
 //! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not
 //! do inside one.
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{self, Oid};
 
 use crate::block::restored;
 use crate::guard::{definitions, plain_sql, reads, stale_reads};
@@ -128,8 +128,28 @@ fn utility(statement: &Utility) {
 /// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here
 /// alone.
 fn function(function: Oid) {
-    if let Mode::Client { .. } | Mode::Deploy = session::mode() {
-        determinism::execution(function);
+    match session::mode() {
+        Mode::Client { .. } | Mode::Deploy => determinism::execution(function),
+        Mode::Plain => {
+            if let Some(name) = leaves_something(function) {
+                plain_sql::changes_locally(|| format!("what {name} changes"));
+            }
+        }
+        _ => (),
+    }
+}
+
+/// The name of a function of PostgreSQL's own that leaves something in its transaction and neither
+/// writes to a table nor has a DDL event.
+fn leaves_something(function: Oid) -> Option<&'static str> {
+    match function.to_u32() {
+        pg_sys::F_PG_NOTIFY => Some("pg_notify"),
+        pg_sys::F_LOWRITE => Some("lowrite"),
+        pg_sys::F_LO_PUT => Some("lo_put"),
+        pg_sys::F_LO_TRUNCATE | pg_sys::F_LO_TRUNCATE64 => Some("lo_truncate"),
+        pg_sys::F_PG_LOGICAL_EMIT_MESSAGE_BOOL_TEXT_TEXT
+        | pg_sys::F_PG_LOGICAL_EMIT_MESSAGE_BOOL_TEXT_BYTEA => Some("pg_logical_emit_message"),
+        _ => None,
     }
 }
 
@@ -227,6 +247,13 @@ fn outside(event: Ddl) {
             _ => format!("{schema}.{}", catalog::display_name(table)),
         }));
         refuse_ddl(tables::owner(table).map(|t| t.name.clone()));
+    }
+    // Statements came by as such, but for those that EXPLAIN ANALYZE runs and functions in C.
+    if plain {
+        plain_sql::changes_locally(|| match event.class {
+            catalog::LARGE_OBJECTS => "large objects".to_owned(),
+            _ => "database objects".to_owned(),
+        });
     }
 }
 

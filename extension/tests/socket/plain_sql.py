@@ -93,3 +93,24 @@ class PlainSql(Server):
             self.assertEqual((err.count("ERROR:  40001"), out.splitlines()[-1]), (1, before), err)
             out, err = self.psql(*session, *block, show)
             self.assertEqual((err, out.splitlines()[-1]), ("", "clerk|clerk|tenant2|7|1MB|z|escape|off|0|session"))
+
+    def test_the_ledger_part_loses_nothing(self):
+        update = "UPDATE checking SET balance = 1 WHERE custid = 1"
+        large, _ = self.psql("SELECT lo_from_bytea(0, '\\x01')")
+        for lost, named in (("SELECT pg_notify('c', 'x')", "what pg_notify changes"), ("SELECT lo_from_bytea(0, '\\x01')", "large objects"),
+                            ("SELECT lo_create(0)", "large objects"), (f"SELECT lo_unlink({large})", "large objects"),
+                            (f"SELECT lo_put({large}, 0, '\\x02')", "what lo_put changes"),
+                            (f"SELECT lowrite(lo_open({large}, 131072), '\\x02')", "what lowrite changes"),
+                            (f"SELECT lo_truncate(lo_open({large}, 131072), 0)", "what lo_truncate changes"),
+                            ("SELECT pg_logical_emit_message(true, 'a', 'b')", "what pg_logical_emit_message changes"),
+                            ("EXPLAIN ANALYZE CREATE TEMP TABLE kept AS SELECT 1", "database objects"),
+                            ("EXPLAIN ANALYZE CREATE TEMP TABLE kept AS SELECT 1 WITH NO DATA", "database objects")):
+            self.node.submissions = []
+            err = self.fails("0A000", EFFECTS, "BEGIN", update, lost, "COMMIT")
+            self.assertIn(f"this transaction has changed ledger tables and cannot change {named} now", err, lost)
+            err = self.fails("0A000", EFFECTS, "BEGIN", "SAVEPOINT s", lost, update, "COMMIT")
+            self.assertIn(f"this transaction has changed {named} and cannot change ledger tables now", err, lost)
+            self.assertEqual(self.node.submissions, [], lost)
+            for first in ([], ["SAVEPOINT s"]):
+                self.assertEqual(self.psql(EFFECTS, "BEGIN", *first, lost, "ROLLBACK")[1], "", lost)
+        self.assertEqual(self.psql(EFFECTS, "BEGIN", update, "EXPLAIN CREATE TABLE kept AS SELECT 1", f"SELECT lo_get({large})", "COMMIT")[1], "")

@@ -158,6 +158,8 @@ pub const FUNCTIONS: pg_sys::Oid = pg_sys::Oid::from_u32(1255);
 pub const TYPES: pg_sys::Oid = pg_sys::Oid::from_u32(PG_TYPE.0);
 /// pg_namespace.
 pub const SCHEMAS: pg_sys::Oid = pg_sys::Oid::from_u32(2615);
+/// pg_largeobject.
+pub const LARGE_OBJECTS: pg_sys::Oid = pg_sys::Oid::from_u32(2613);
 
 /// pg_rewrite.
 pub const RULES: pg_sys::Oid = pg_sys::Oid::from_u32(2618);
