@@ -14,6 +14,7 @@ use crate::pg::base::{catalog, subtransaction, version};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
 use crate::pg::run::executor_cache;
+use crate::pg::session_transaction;
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::{determinism, relations};
 use crate::transaction::{deploy, effects, sequences};
@@ -107,8 +108,8 @@ fn utility(statement: &Utility) {
             not_allowed(statement.command).raise()
         }
         Mode::Outside | Mode::Plain if !hooks::creating_extension() => {
-            if session::mode() == Mode::Plain && !statement.leaves_nothing {
-                plain_sql::changes_locally(|| format!("what {} changes", statement.command));
+            if !statement.leaves_nothing {
+                changes_beside(statement.command);
             }
             let altered = statement.alters.and_then(tables::owner);
             refuse_ddl(altered.map(|t| t.name.clone()));
@@ -130,12 +131,20 @@ fn utility(statement: &Utility) {
 fn function(function: Oid) {
     match session::mode() {
         Mode::Client { .. } | Mode::Deploy => determinism::execution(function),
-        Mode::Plain => {
+        Mode::Outside | Mode::Plain => {
             if let Some(name) = leaves_something(function) {
-                plain_sql::changes_locally(|| format!("what {name} changes"));
+                changes_beside(name);
             }
         }
         _ => (),
+    }
+}
+
+/// A command or function of an ordinary session changes something that is no row of a table.
+fn changes_beside(name: &str) {
+    match session::mode() {
+        Mode::Plain => plain_sql::changes_locally(|| format!("what {name} changes")),
+        _ => session_transaction::has_changed(),
     }
 }
 

@@ -41,6 +41,8 @@ pub use crate::pg::session_transaction::statement::Statement;
 
 thread_local! {
     static END: Cell<Option<End>> = const { Cell::new(None) };
+    /// The transaction has something to commit that gives it no id, such as a NOTIFY.
+    static CHANGED: Cell<bool> = const { Cell::new(false) };
     /// How many executors run, each inside of the one before.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The depth at which each open subtransaction began.
@@ -90,6 +92,7 @@ static HOOKS: Hooks = Hooks {
         DEPTH.set(0);
         END.set(None);
         REASON.set(None);
+        CHANGED.set(false);
         retry::ends();
         BLOCK.set(CHAIN.take());
     },
@@ -342,7 +345,8 @@ fn open(within: Within) {
     let (lone, changed_before) = unsafe {
         let id = pg_sys::GetTopTransactionIdIfAny();
         let idle = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
-        (idle, id != pg_sys::InvalidTransactionId)
+        let changed = CHANGED.get() || id != pg_sys::InvalidTransactionId;
+        (idle, changed)
     };
     let mut part = Part {
         within,
@@ -391,6 +395,11 @@ pub(in crate::pg) fn procedure_ended() {
         begin_subtransaction();
         STATE.set(State::Open(Part { within, ..part }));
     }
+}
+
+/// The transaction, which has no part, changes something beside the tables.
+pub fn has_changed() {
+    CHANGED.set(true);
 }
 
 /// The session does something that no rollback takes back, and that is not done twice: neither its

@@ -114,3 +114,22 @@ class PlainSql(Server):
             for first in ([], ["SAVEPOINT s"]):
                 self.assertEqual(self.psql(EFFECTS, "BEGIN", *first, lost, "ROLLBACK")[1], "", lost)
         self.assertEqual(self.psql(EFFECTS, "BEGIN", update, "EXPLAIN CREATE TABLE kept AS SELECT 1", f"SELECT lo_get({large})", "COMMIT")[1], "")
+
+    def test_notifications_wait_for_the_order(self):
+        update = "UPDATE checking SET balance = 1 WHERE custid = 1"
+        heard = 'Asynchronous notification "c"'
+        for notify in ("NOTIFY c", "SELECT pg_notify('c', '')"):
+            block = ["BEGIN", notify, update, "COMMIT", "SELECT 1"]
+            self.node.conflicts = 1
+            out, err = self.psql(EFFECTS, "LISTEN c", *block)
+            self.assertIn("ERROR:  40001", err)
+            self.assertNotIn(heard, out)
+            out, err = self.psql(EFFECTS, "LISTEN c", *block)
+            self.assertEqual((err, out.count(heard)), ("", 1), out)
+        channels = "SELECT count(*) FROM pg_listening_channels()"
+        cursors = "SELECT count(*) FROM pg_cursors WHERE is_holdable"
+        for change, kept in (("LISTEN d", channels), ("DECLARE k CURSOR WITH HOLD FOR SELECT 1", cursors)):
+            for conflicts in (1, 0):
+                self.node.conflicts = conflicts
+                out, _ = self.psql(EFFECTS, "BEGIN", change, update, "COMMIT", kept)
+                self.assertEqual(out.splitlines()[-1], str(1 - conflicts), change)
