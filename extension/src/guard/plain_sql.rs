@@ -4,6 +4,7 @@
 //! A part of the session's transaction holds them, and its end takes them back (invariant W1).
 //! Changes of other objects would go with it, so one part holds changes of one sort.
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use chainify_codec::decode_row;
 use chainify_ledger::captured::{self, Event, Found, Image, Reads};
@@ -13,11 +14,12 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::ledger::tables;
+use crate::ledger::tables::{self, Leaf};
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::Tuple;
-use crate::pg::base::role::Role;
+use crate::pg::base::role::{checks_foreign_keys, Role};
 use crate::pg::base::subtransaction::Hooks;
+use crate::pg::session_transaction;
 use crate::pg::shared::conflict_memory;
 use crate::transaction::recorded::Effects;
 
@@ -47,6 +49,8 @@ struct Work {
     role: Option<Role>,
     /// The first change of something else that the part made.
     local: Option<String>,
+    /// Triggers run that run again when the rest of the transaction is committed.
+    early_triggers: bool,
 }
 
 thread_local! {
@@ -98,6 +102,7 @@ pub fn end() {
         work.effects.start();
         work.locked.clear();
         (work.role, work.local) = (None, None);
+        work.early_triggers = false;
     });
 }
 
@@ -113,8 +118,43 @@ pub fn record(change: &mut dyn FnMut(&mut Effects)) {
             .hint("Change ledger tables in a transaction of their own, or before the part of the transaction that calls functions.")
             .raise();
         }
+        if work.early_triggers {
+            early_trigger("change ledger tables").raise();
+        }
         change(&mut work.effects);
     });
+}
+
+/// Deferred triggers of changes from before the part begin, or have ended.
+pub fn early_triggers(begin: bool) {
+    WORK.with_borrow_mut(|work| work.early_triggers = begin);
+}
+
+fn early_trigger(what: &str) -> PgError {
+    PgError::new(
+        b"0A000",
+        format!("a deferred trigger of an earlier change cannot {what}"),
+    )
+    .detail("It would run again when the earlier change is committed, after the ledger tables.")
+    .hint("Fire it before the first change of a ledger table with SET CONSTRAINTS ALL IMMEDIATE, or make the earlier change in a transaction of its own.")
+}
+
+/// Raises when a trigger that runs again reads what it will not find then: its snapshot is older
+/// than the block of the transaction. Checks of foreign keys use a newer one.
+pub fn reads_early(relation: Oid) {
+    let old_snapshot =
+        session_transaction::isolation() != session_transaction::Isolation::ReadCommitted;
+    let early = WORK.with_borrow(|work| work.early_triggers);
+    if !early || !old_snapshot || checks_foreign_keys() {
+        return;
+    }
+    let Some(table) = tables::owner(relation) else {
+        return;
+    };
+    let of_table = |leaf: &Rc<Leaf>| leaf.table.name == table.name;
+    if WORK.with_borrow(|work| work.effects.leaves.iter().any(of_table)) {
+        early_trigger(&format!("read table \"{}\"", table.name)).raise();
+    }
 }
 
 /// Notes that the session has locked a row; one of a table beside the ledger is left out.

@@ -88,6 +88,7 @@ fn relation(relation: Oid, access: Access) {
             plain_sql::changes_locally(|| format!("table {}", catalog::display_name(relation)));
         }
         Mode::Outside | Mode::Plain if access == Access::Read => {
+            plain_sql::reads_early(relation);
             stale_reads::refuse_read(relation);
         }
         _ => (),

@@ -294,17 +294,18 @@ unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::
     };
     // SAFETY: the whole body of a callback in which raising is allowed.
     unsafe {
-        enter(|| match part.within {
+        enter(|| {
+            match part.within {
             Within::Procedure if !WATCH.get().is_some_and(|watch| (watch.has_changes)()) => (),
             Within::Procedure => procedures::refusal().raise(),
             _ => PgError::new(
-                b"XX000",
+                b"0A000",
                 "changes of ledger tables cannot be committed here",
             )
-            .detail(
-                "They are ordered when the session commits; something else ended its transaction.",
-            )
+            .detail("They are ordered when the session commits. A deferred trigger made them since, or something else ended the transaction.")
+            .hint("Fire deferred triggers with SET CONSTRAINTS ALL IMMEDIATE before COMMIT.")
             .raise(),
+        }
         })
     }
 }

@@ -45,6 +45,7 @@ static WATCH: Watch = Watch {
     locked: plain_sql::locked,
     execute: as_sql::execute,
     has_changes: plain_sql::has_changes,
+    early_triggers: plain_sql::early_triggers,
     take,
     prepares: prepared::before_prepare,
     gives_up: || lock_conflicts::gives_up(plain_sql::only_row),

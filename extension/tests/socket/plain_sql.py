@@ -10,8 +10,9 @@ LEDGER = """
     CREATE TABLE checking (custid int PRIMARY KEY, balance int);
     CREATE TABLE tenant2.checking (custid int PRIMARY KEY, balance int);
     CREATE TABLE no_right (id int PRIMARY KEY, a int);
+    CREATE TABLE child (id int PRIMARY KEY REFERENCES checking DEFERRABLE INITIALLY DEFERRED);
     CREATE TABLE local_t (id int);
-    GRANT ALL ON checking, tenant2.checking, local_t TO app;
+    GRANT ALL ON checking, tenant2.checking, child, local_t TO app;
     GRANT USAGE ON SCHEMA tenant2 TO app;
     SELECT chainify_node.init('chain-a', 'acme', '[]')"""
 EFFECTS = "SET chainify.writes = 'effects'"
@@ -21,7 +22,7 @@ class PlainSql(Server):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        attach = cls.block(3, "admin", "ATTACH TABLE public.checking, tenant2.checking, public.no_right")
+        attach = cls.block(3, "admin", "ATTACH TABLE public.checking, tenant2.checking, public.no_right, public.child")
         rows = "INSERT INTO checking SELECT i, 100 FROM generate_series(1, 2) i"
         out, err = cls.psql(LEDGER, attach, cls.block(1, "app", rows), cls.block(1, "app", rows.replace("checking", "tenant2.checking")), user="postgres")
         assert out.count("\\x01") == 3, out + err
@@ -133,3 +134,32 @@ class PlainSql(Server):
                 self.node.conflicts = conflicts
                 out, _ = self.psql(EFFECTS, "BEGIN", change, update, "COMMIT", kept)
                 self.assertEqual(out.splitlines()[-1], str(1 - conflicts), change)
+
+    def test_deferred_triggers_of_local_changes(self):
+        self.psql("CREATE TABLE writes_t (id int)", "CREATE TABLE reads_t (id int)", "GRANT ALL ON writes_t, reads_t TO app",
+                  "CREATE FUNCTION writes_t() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN UPDATE checking SET balance = balance - 1 WHERE custid = 1; RETURN NULL; END$$",
+                  "CREATE FUNCTION reads_t() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM FROM checking WHERE custid = new.id; RETURN NULL; END$$",
+                  "CREATE CONSTRAINT TRIGGER w AFTER INSERT ON writes_t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION writes_t()",
+                  "CREATE CONSTRAINT TRIGGER r AFTER INSERT ON reads_t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION reads_t()", user="postgres")
+        update = "UPDATE checking SET balance = 5 WHERE custid = 2"
+        other = "UPDATE tenant2.checking SET balance = 5 WHERE custid = 2"
+        repeatable = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+        clean = "DELETE FROM local_t; DELETE FROM writes_t; DELETE FROM reads_t"
+        count = "SELECT (SELECT count(*) FROM local_t) + (SELECT count(*) FROM writes_t) + (SELECT count(*) FROM reads_t)"
+        self.psql(clean)
+        for begin, local, ledger, refused in (
+                ("BEGIN", ["INSERT INTO writes_t VALUES (1)"], update, "change ledger tables"),
+                (repeatable, ["INSERT INTO reads_t VALUES (1)"], update, 'read table "public.checking"')):
+            self.node.submissions = []
+            err = self.fails("0A000", EFFECTS, begin, *local, ledger, "COMMIT")
+            self.assertIn(f"a deferred trigger of an earlier change cannot {refused}", err)
+            self.assertEqual((self.node.submissions, self.psql(count)[0]), ([], "0"))
+        self.fails("0A000", EFFECTS, "BEGIN", "INSERT INTO writes_t VALUES (1)", "COMMIT")
+        for begin, local, ledger in ((repeatable, ["INSERT INTO local_t VALUES (1)", "INSERT INTO child VALUES (2)"], update),
+                                     ("BEGIN", ["INSERT INTO reads_t VALUES (1)"], update),
+                                     (repeatable, ["INSERT INTO reads_t VALUES (1)"], other),
+                                     ("BEGIN", ["INSERT INTO writes_t VALUES (1)", "SET CONSTRAINTS ALL IMMEDIATE"], update)):
+            self.node.submissions = []
+            self.assertEqual(self.psql(EFFECTS, begin, *local, ledger, "COMMIT")[1], "", local)
+            self.assertEqual((self.kinds(), self.psql(count)[0]), ([2], "1"), local)
+            self.psql(clean)

@@ -112,3 +112,10 @@ impl Role {
         }
     }
 }
+
+/// Whether the statement that runs is a check of a foreign key, or an action of one.
+pub fn checks_foreign_keys() -> bool {
+    // SAFETY: reads variables of this process. Only such statements pass by FORCE ROW LEVEL
+    // SECURITY.
+    unsafe { pg_sys::InNoForceRLSOperation() }
+}

@@ -36,7 +36,7 @@ pub(super) fn abort() {
 /// that may be cancelled.
 fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
-        constraints::check_at_once();
+        check_at_once(part);
         let remaining = WATCH.get().and_then(|watch| (watch.take)());
         leave_part(part, remaining.is_none());
         // It holds locks, so it ends first unless it has changed something: that is committed only
@@ -61,6 +61,18 @@ fn commit(part: Part, chain: bool) {
             end_rest(part, chain, false);
         }
     }
+}
+
+/// Fires the deferred triggers. An undo of the part has those of earlier changes not fired yet.
+fn check_at_once(part: Part) {
+    let tell = |begin: bool| {
+        if let Some(watch) = WATCH.get().filter(|_| part.changed_before) {
+            (watch.early_triggers)(begin);
+        }
+    };
+    tell(true);
+    constraints::check_at_once();
+    tell(false);
 }
 
 /// Ends the part and what savepoints are open in it.

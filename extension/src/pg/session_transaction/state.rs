@@ -38,6 +38,9 @@ pub struct Watch {
     pub execute: elsewhere::Execute,
     /// Whether the part has changes that have to go their own way.
     pub has_changes: fn() -> bool,
+    /// The deferred triggers of changes from before the part run in it, and run once more when the
+    /// rest of the transaction is committed; told when they begin and when they have ended.
+    pub early_triggers: fn(bool),
     /// The session commits; called in the part. None: the part is committed like the rest.
     pub take: fn() -> Option<Box<dyn Remaining>>,
     /// The session's transaction, which has no part, is about to be prepared.
