@@ -306,7 +306,9 @@ pub(in crate::pg) fn default_collation() -> String {
         let value = pg_sys::SysCacheGetAttr(cache, row, column as i16, &raw mut null);
         let name = match null {
             true => String::new(),
-            false => text(pg_sys::text_to_cstring(value.cast_mut_ptr())),
+            false => CStr::from_ptr(pg_sys::text_to_cstring(value.cast_mut_ptr()))
+                .to_string_lossy()
+                .into_owned(),
         };
         pg_sys::ReleaseSysCache(row);
         match provider as u8 {
@@ -314,18 +316,6 @@ pub(in crate::pg) fn default_collation() -> String {
             _ => name,
         }
     }
-}
-
-/// # Safety
-/// `name` must be null or a C string.
-unsafe fn text(name: *const c_char) -> String {
-    if name.is_null() {
-        return String::new();
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { CStr::from_ptr(name) }
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.

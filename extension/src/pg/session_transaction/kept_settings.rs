@@ -41,7 +41,7 @@ thread_local! {
     static OF_PROCEDURE: RefCell<Option<Before>> = const { RefCell::new(None) };
 }
 
-/// What the transaction in progress has changed so far.
+/// The settings that the transaction in progress has changed so far.
 pub(super) fn before() -> Before {
     let settings = major::all_settings().into_iter();
     // SAFETY: each is a variable of guc.c.

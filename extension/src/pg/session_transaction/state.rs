@@ -38,8 +38,8 @@ pub struct Watch {
     pub execute: elsewhere::Execute,
     /// Whether the part has changes that have to go their own way.
     pub has_changes: fn() -> bool,
-    /// The deferred triggers of changes from before the part run in it, and run once more when the
-    /// rest of the transaction is committed; told when they begin and when they have ended.
+    /// Told when the deferred triggers of changes from before the part begin in it, and when they
+    /// have ended. They run once more when the rest of the transaction is committed.
     pub early_triggers: fn(bool),
     /// The session commits; called in the part. None: the part is committed like the rest.
     pub take: fn() -> Option<Box<dyn Remaining>>,
