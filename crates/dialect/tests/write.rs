@@ -124,3 +124,80 @@ fn texts_cannot_leave_their_quotes() {
         assert!(written(Expr::Constant { typed, text }).is_err());
     }
 }
+
+fn count() -> Expr {
+    Expr::Aggregate {
+        function: 2803,
+        shown: "count(*)".to_owned(),
+        args: Vec::new(),
+        distinct: false,
+        filter: None,
+        order: None,
+        at: None,
+        window: None,
+    }
+}
+
+/// A constant that came of an aggregate: `CASE WHEN false THEN count(*) ELSE 0 END`.
+fn folded() -> Query {
+    Query { aggregates: true, ..select(constant("0")) }
+}
+
+/// Of a subquery's row and one around it: `a = a`.
+fn around() -> Expr {
+    let outer = Expr::Column { up: 1, source: 0, number: 1, name: "a".to_owned() };
+    call(1718, vec![column(), outer], Type::Bool)
+}
+
+fn refusal(query: &Query) -> Option<String> {
+    translate(query, SETTINGS).err().map(|refusal| refusal.construct)
+}
+
+fn is_refused(query: &Query, why: &str) -> bool {
+    refusal(query).is_some_and(|construct| construct.contains(why))
+}
+
+#[test]
+fn aggregates_that_are_computed_away_leave_one_row() {
+    let sql = |query: &Query| translate(query, SETTINGS).expect("is written").sql;
+    assert!(sql(&folded()).ends_with(" HAVING (count(*) >= 0)"));
+    let kept = Query { aggregates: true, ..select(count()) };
+    assert!(!sql(&kept).contains("HAVING"));
+    let having = Expr::Constant { typed: Typed { of: Type::Bool, typmod: -1 }, text: Some("f".to_owned()) };
+    let none = Query { having: Some(having), ..folded() };
+    assert!(sql(&none).ends_with(" HAVING FALSE AND (count(*) >= 0)"));
+    let correlated = Query { condition: Some(around()), ..folded() };
+    assert!(is_refused(&select(Expr::Scalar(Box::new(correlated))), "aggregates are constant"));
+}
+
+#[test]
+fn an_aggregate_has_a_row_of_no_rows() {
+    let few = call(1722, vec![column(), constant("3")], Type::Bool);
+    let of_around = |query: Query| Query { condition: Some(around()), ..query };
+    let exists = |query: Query| select(Expr::Exists(Box::new(query)));
+    let one = Query { aggregates: true, ..select(count()) };
+    for query in [of_around(one.clone()), of_around(Query { having: Some(few.clone()), ..one.clone() })] {
+        assert!(is_refused(&exists(query.clone()), "of a query around"));
+        assert!(is_refused(&select(Expr::Not(Box::new(Expr::Exists(Box::new(query))))), "of a query around"));
+    }
+    assert_eq!(refusal(&exists(one)), None);
+    assert_eq!(refusal(&exists(of_around(select(column())))), None);
+    let grouped = Query { group: vec![0], having: Some(few), ..of_around(select(column())) };
+    assert_eq!(refusal(&exists(grouped)), None);
+}
+
+#[test]
+fn one_row_is_distinct_and_in_order() {
+    let order = chainify_dialect::query::Order { target: 0, descending: false, nulls_first: false, collation: None };
+    let one = Query { aggregates: true, condition: Some(around()), ..select(count()) };
+    let sql = |query: Query| translate(&select(Expr::Scalar(Box::new(query))), SETTINGS).expect("is written").sql;
+    let plain = sql(one.clone());
+    assert_eq!(sql(Query { distinct: true, ..one.clone() }), plain);
+    assert_eq!(sql(Query { order: vec![order], ..one.clone() }), plain);
+    for derived in [Query { offset: Some(1), ..one.clone() }, Query { limit: Some(0), ..one.clone() }] {
+        assert!(is_refused(&select(Expr::Scalar(Box::new(derived))), "of a query around"));
+    }
+    let test = call(1718, vec![column(), Expr::RowOfSubquery], Type::Bool);
+    let within = Query { condition: Some(Expr::In(Box::new(test), Box::new(one))), ..select(column()) };
+    assert!(is_refused(&within, "of a query around"));
+}

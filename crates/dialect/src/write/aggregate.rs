@@ -33,6 +33,7 @@ impl Writer {
             values.push(self.value(arg)?);
         }
         let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
+        self.level().aggregates |= window.is_none();
         let mut behind = filter.map_or(String::new(), |f| format!(" FILTER (WHERE {f})"));
         if let Some(window) = window {
             let text = self.level().windows.get(*window).cloned();

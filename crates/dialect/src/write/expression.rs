@@ -90,11 +90,19 @@ impl Writer {
         let Some((alias, column)) = found else {
             return Err(Refusal::new(format!("the column \"{name}\"")));
         };
-        Ok(Value {
+        let value = Value {
             sql: format!("{alias}.{}", column.sql),
             not_null: column.not_null && level.is_some_and(|level| !level.outer_join),
             ..column.clone()
-        })
+        };
+        for inside in self.levels.iter_mut().rev().take(up) {
+            if !inside.in_place {
+                let what = format!("the column \"{name}\" of a query around a subquery of this form");
+                return Err(Refusal::new(what));
+            }
+            inside.correlated = true;
+        }
+        Ok(value)
     }
 
     fn case(&mut self, when: &[(Expr, Expr)], otherwise: Option<&Expr>, typed: Typed) -> Result<Value, Refusal> {

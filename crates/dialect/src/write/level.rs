@@ -9,18 +9,24 @@ use crate::Refusal;
 
 impl Writer {
     pub(super) fn query(&mut self, query: &Query) -> Result<Written, Refusal> {
-        self.within_level(query, |writer| writer.level_of(query))
+        self.within_level(query, false, |writer| writer.level_of(query))
+    }
+
+    /// A query that stands in an expression as it is.
+    pub(super) fn query_in_place(&mut self, query: &Query) -> Result<Written, Refusal> {
+        self.within_level(query, true, |writer| writer.level_of(query))
     }
 
     /// Writes something of a query at its own level.
     pub(super) fn within_level<T>(
         &mut self,
         query: &Query,
+        in_place: bool,
         write: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         self.deeper(|writer| {
             let outer_join = query.from.iter().any(has_outer_join);
-            writer.levels.push(Level { outer_join, ..Level::default() });
+            writer.levels.push(Level { outer_join, in_place, ..Level::default() });
             let written = write(writer);
             writer.levels.pop();
             written
@@ -92,6 +98,12 @@ impl Writer {
         let mut sql = match shown.is_empty() {
             true => "SELECT 1 AS o1".to_owned(),
             false => format!("SELECT {distinct}{}", shown.join(", ")),
+        } else if group.is_empty() && (query.aggregates || query.having.is_some()) && !self.level().aggregates {
+            // One row, though its aggregates were computed away.
+            if self.level().correlated {
+                return Err(Refusal::new("a subquery whose aggregates are constant"));
+            }
+            having.push("(count(*) >= 0)".to_owned());
         };
         if !from.is_empty() {
             sql += &format!(" FROM {from}");

@@ -94,6 +94,13 @@ struct Level {
     row_of_subquery: Option<Value>,
     /// Columns may be NULL that are declared NOT NULL: there is an outer join.
     outer_join: bool,
+    /// It stands in an expression as it is, not in a derived table: the worker finds columns of the
+    /// queries around.
+    in_place: bool,
+    /// It has columns of the queries around.
+    correlated: bool,
+    /// An aggregate was written.
+    aggregates: bool,
 }
 
 struct Writer {

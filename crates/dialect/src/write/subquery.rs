@@ -12,6 +12,10 @@ impl Writer {
         let some = query.offset.is_none() && query.limit != Some(0);
         let sql = match is_plain(query) && some {
             true => format!("SELECT 1 {}", self.plain(query)?.0),
+            // An aggregate without a group has a row of no rows, and the worker's join none.
+            false if is_in_place(query) && (!query.group.is_empty() || !is_aggregated(query)) => {
+                self.query_in_place(query)?.sql
+            }
             false => self.query(query)?.sql,
         };
         Ok(Value { not_null: true, ..Value::new(format!("EXISTS ({sql})"), Type::Bool) })
@@ -59,7 +63,7 @@ impl Writer {
     /// A plain query's rows as `FROM … WHERE …`, and its first column. The worker knows conditions
     /// on the queries around only there, and not inside of a derived table.
     fn plain(&mut self, query: &Query) -> Result<(String, Option<Value>), Refusal> {
-        self.within_level(query, |writer| {
+        self.within_level(query, true, |writer| {
             let (from, condition) = writer.sources_and_condition(query)?;
             let target = query.targets.iter().find(|target| !target.junk);
             let column = target.map(|target| writer.value(&target.expr)).transpose()?;
@@ -95,7 +99,13 @@ impl Writer {
             let sql = format!("(SELECT pg_single({}) AS o1 {rows})", column.sql);
             return Ok(Value { sql, not_null: false, constant: None, ..column });
         }
-        let Written { sql, columns } = self.query(query)?;
+        if one_row && (query.distinct || !query.order.is_empty()) {
+            return self.scalar(&the_row_alone(query));
+        }
+        let Written { sql, columns, .. } = match one_row && is_in_place(query) {
+            true => self.query_in_place(query)?,
+            false => self.query(query)?,
+        };
         let Some(column) = columns.into_iter().next() else {
             return Err(Refusal::new("a subquery without a column"));
         };
@@ -108,6 +118,31 @@ impl Writer {
         };
         Ok(Value { sql, not_null: false, ..column })
     }
+}
+
+fn is_aggregated(query: &Query) -> bool {
+    query.aggregates || query.having.is_some()
+}
+
+/// Whether a query is written as one SELECT, whose conditions the worker can make those of a join.
+fn is_in_place(query: &Query) -> bool {
+    query.with.is_empty()
+        && query.windows.is_empty()
+        && query.set.is_none()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && query.order.is_empty()
+        && !query.targets.iter().any(|target| target.junk)
+}
+
+/// A query of one row, without the clauses that change nothing of one row.
+fn the_row_alone(query: &Query) -> Query {
+    let mut query = query.clone();
+    (query.distinct, query.order) = (false, Vec::new());
+    if query.windows.is_empty() {
+        query.targets.retain(|target| !target.junk);
+    }
+    query
 }
 
 /// Whether a query is rows of tables under a condition, and nothing is made of them together.
