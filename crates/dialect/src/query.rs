@@ -52,6 +52,8 @@ pub struct With {
     pub name: String,
     /// Its query.
     pub query: Query,
+    /// More than one source reads it.
+    pub several_uses: bool,
 }
 
 /// An entry of the range table.

@@ -2,7 +2,7 @@
 //! `sql/analytics.sql` and `extension/tests/analytics`.
 use std::collections::BTreeMap;
 
-use chainify_dialect::query::{Expr, From, Query, Source, TableColumn, Target, Typed};
+use chainify_dialect::query::{Expr, From, Query, Source, TableColumn, Target, Typed, Window, With};
 use chainify_dialect::types::Type;
 use chainify_dialect::{translate, Settings, DEPTH_MAX};
 
@@ -157,6 +157,10 @@ fn is_refused(query: &Query, why: &str) -> bool {
     refusal(query).is_some_and(|construct| construct.contains(why))
 }
 
+fn from(source: Source) -> Query {
+    Query { sources: vec![source], ..select(column()) }
+}
+
 #[test]
 fn aggregates_that_are_computed_away_leave_one_row() {
     let sql = |query: &Query| translate(query, SETTINGS).expect("is written").sql;
@@ -200,4 +204,36 @@ fn one_row_is_distinct_and_in_order() {
     let test = call(1718, vec![column(), Expr::RowOfSubquery], Type::Bool);
     let within = Query { condition: Some(Expr::In(Box::new(test), Box::new(one))), ..select(column()) };
     assert!(is_refused(&within, "of a query around"));
+}
+
+#[test]
+fn a_with_query_is_evaluated_once() {
+    let with = |query: Query, several_uses: bool| {
+        let with = |name: &str, query, several_uses| With { name: name.to_owned(), query, several_uses };
+        let of = |name: &str| Source::With { name: name.to_owned(), up: 0 };
+        let inner = Source::With { name: "v".to_owned(), up: 1 };
+        Query { with: vec![with("v", query, false), with("w", from(inner), several_uses)], ..from(of("w")) }
+    };
+    let some = Query { limit: Some(5), ..select(column()) };
+    assert!(is_refused(&with(some.clone(), true), "used twice"));
+    assert!(is_refused(&with(from(Source::Subquery(Box::new(some.clone()))), true), "used twice"));
+    assert_eq!(refusal(&with(some, false)), None);
+    assert_eq!(refusal(&with(select(column()), true)), None);
+}
+
+#[test]
+fn the_order_of_a_subquery_counts_for_limit() {
+    let order = chainify_dialect::query::Order { target: 0, descending: true, nulls_first: true, collation: None };
+    let sorted = Query { order: vec![order.clone()], ..select(column()) };
+    let over = |query: Query| from(Source::Subquery(Box::new(query)));
+    let cut = |query: Query| Query { limit: Some(10), ..query };
+    assert!(is_refused(&cut(over(sorted.clone())), "sorted subquery"));
+    assert!(is_refused(&cut(over(over(sorted.clone()))), "sorted subquery"));
+    assert_eq!(refusal(&cut(sorted.clone())), None);
+    assert_eq!(refusal(&cut(Query { order: vec![order.clone()], ..over(sorted.clone()) })), None);
+    assert_eq!(refusal(&over(sorted.clone())), None);
+    let window = |order| Window { partition: vec![], order, frame: "" };
+    let numbered = |order| Query { windows: vec![window(order)], ..over(sorted.clone()) };
+    assert!(is_refused(&numbered(vec![]), "sorted subquery"));
+    assert_eq!(refusal(&numbered(vec![order])), None);
 }

@@ -36,10 +36,18 @@ impl Writer {
     fn level_of(&mut self, query: &Query) -> Result<Written, Refusal> {
         let mut with = Vec::new();
         for named in &query.with {
+            let before = self.cuts;
             let written = self.query(&named.query)?;
+            let cuts = self.cuts > before;
+            if cuts && named.several_uses {
+                // The worker evaluates it for each use, PostgreSQL once.
+                let what = "LIMIT, OFFSET or a window function in a WITH query that is used twice";
+                return Err(Refusal::new(what));
+            }
             let alias = self.alias('w');
             with.push(format!("{alias} AS ({})", written.sql));
-            self.level().with.push(WithNamed { name: named.name.clone(), alias, columns: columns(&written) });
+            let (columns, sorted) = (columns(&written), written.sorted);
+            self.level().with.push(WithNamed { name: named.name.clone(), alias, columns, sorted, cuts });
         }
         let inner = match &query.set {
             Some(set) => self.set_operations(query, set)?,
@@ -56,6 +64,11 @@ impl Writer {
     /// SELECT without ORDER BY and LIMIT; junk columns are in.
     fn select(&mut self, query: &Query) -> Result<Written, Refusal> {
         let (from, condition) = self.sources_and_condition(query)?;
+        let sorted = self.level().sorted;
+        if sorted && query.windows.iter().any(|window| window.order.is_empty()) {
+            return Err(Refusal::new("a window without ORDER BY over a sorted subquery"));
+        }
+        self.cuts += query.windows.len();
         for window in &query.windows {
             let text = self.window(query, window)?;
             self.level().windows.push(text);
@@ -85,6 +98,12 @@ impl Writer {
         if group.is_empty() && !query.group.is_empty() {
             // One group, and none of no rows.
             having.push("(count(*) > 0)".to_owned());
+        } else if group.is_empty() && (query.aggregates || query.having.is_some()) && !self.level().aggregates {
+            // One row, though its aggregates were computed away.
+            if self.level().correlated {
+                return Err(Refusal::new("a subquery whose aggregates are constant"));
+            }
+            having.push("(count(*) >= 0)".to_owned());
         }
 
         let shown = columns.iter().zip(1..);
@@ -98,12 +117,6 @@ impl Writer {
         let mut sql = match shown.is_empty() {
             true => "SELECT 1 AS o1".to_owned(),
             false => format!("SELECT {distinct}{}", shown.join(", ")),
-        } else if group.is_empty() && (query.aggregates || query.having.is_some()) && !self.level().aggregates {
-            // One row, though its aggregates were computed away.
-            if self.level().correlated {
-                return Err(Refusal::new("a subquery whose aggregates are constant"));
-            }
-            having.push("(count(*) >= 0)".to_owned());
         };
         if !from.is_empty() {
             sql += &format!(" FROM {from}");
@@ -124,7 +137,7 @@ impl Writer {
             let list = shown.join(", ");
             sql = format!("SELECT DISTINCT {list} FROM ({sql}) AS {alias}");
         }
-        Ok(Written { sql, columns: renumbered(columns) })
+        Ok(Written { sql, columns: renumbered(columns), sorted })
     }
 
     /// The text behind FROM, empty without sources, and the one behind WHERE.
@@ -174,6 +187,7 @@ impl Writer {
             }
             Source::Subquery(query) => {
                 let written = self.query(query)?;
+                self.level().sorted |= written.sorted;
                 let columns = columns(&written);
                 (format!("({})", written.sql), columns)
             }
@@ -188,11 +202,14 @@ impl Writer {
         Ok(sql)
     }
 
-    fn with_named(&self, name: &str, up: usize) -> Result<(String, BTreeMap<usize, Value>), Refusal> {
+    fn with_named(&mut self, name: &str, up: usize) -> Result<(String, BTreeMap<usize, Value>), Refusal> {
         let level = self.levels.iter().rev().nth(up);
         let found = level.and_then(|level| level.with.iter().rev().find(|w| w.name == name));
         let found = found.ok_or_else(|| Refusal::new(format!("the WITH query \"{name}\"")))?;
-        Ok((found.alias.clone(), found.columns.clone()))
+        let (named, sorted, cuts) = ((found.alias.clone(), found.columns.clone()), found.sorted, found.cuts);
+        self.cuts += usize::from(cuts);
+        self.level().sorted |= sorted;
+        Ok(named)
     }
 
     fn set_operations(&mut self, query: &Query, set: &Set) -> Result<Written, Refusal> {
@@ -216,7 +233,9 @@ impl Writer {
                     }
                 }
                 let all = if *all { " ALL" } else { "" };
-                Ok(Written { sql: format!("({}) {kind}{all} ({})", left.sql, right.sql), columns: renumbered(columns) })
+                let sql = format!("({}) {kind}{all} ({})", left.sql, right.sql);
+                let sorted = left.sorted || right.sorted;
+                Ok(Written { sql, columns: renumbered(columns), sorted })
             }
         })
     }
@@ -250,6 +269,7 @@ impl Writer {
         Written {
             sql: format!("SELECT {} FROM ({}) AS {alias}", shown.join(", "), written.sql),
             columns: renumbered(columns),
+            sorted: written.sorted,
         }
     }
 
@@ -260,6 +280,10 @@ impl Writer {
         if query.order.is_empty() && !limited && !junk {
             return Ok(inner);
         }
+        if limited && query.order.is_empty() && inner.sorted {
+            return Err(Refusal::new("LIMIT or OFFSET without ORDER BY over a sorted subquery"));
+        }
+        self.cuts += usize::from(limited);
         let alias = self.alias('s');
         let shown = |at: &usize| query.targets.get(*at).is_none_or(|t| !t.junk);
         let outputs: Vec<usize> = (0..inner.columns.len()).filter(shown).collect();
@@ -285,7 +309,8 @@ impl Writer {
             sql += &format!(" OFFSET {offset}");
         }
         let columns = outputs.iter().map(|at| inner.columns[*at].clone());
-        Ok(Written { sql, columns: renumbered(columns.collect()) })
+        let sorted = inner.sorted || !query.order.is_empty();
+        Ok(Written { sql, columns: renumbered(columns.collect()), sorted })
     }
 }
 

@@ -50,7 +50,7 @@ pub struct Translation {
 /// Writes a query. Cost: linear in the query, but for numbers of several scales in CASE, whose
 /// conditions are written twice; the text is bounded by [`TEXT_BYTES_MAX`].
 pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refusal> {
-    let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new() };
+    let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new(), cuts: 0 };
     let written = writer.query(query)?;
     writer.check_size(&written.sql)?;
     if query.targets.iter().all(|target| target.junk) {
@@ -67,6 +67,8 @@ pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refus
 struct Written {
     sql: String,
     columns: Vec<Value>,
+    /// Its rows come in an order that PostgreSQL would keep.
+    sorted: bool,
 }
 
 /// A source of a level.
@@ -82,6 +84,9 @@ struct WithNamed {
     name: String,
     alias: String,
     columns: BTreeMap<usize, Value>,
+    sorted: bool,
+    /// It takes some of the rows, or numbers them: another evaluation may take others.
+    cuts: bool,
 }
 
 #[derive(Default)]
@@ -101,6 +106,8 @@ struct Level {
     correlated: bool,
     /// An aggregate was written.
     aggregates: bool,
+    /// A source has its rows in an order.
+    sorted: bool,
 }
 
 struct Writer {
@@ -108,6 +115,8 @@ struct Writer {
     aliases: usize,
     depth: usize,
     levels: Vec<Level>,
+    /// Clauses so far that take some of the rows, or number them.
+    cuts: usize,
 }
 
 impl Writer {

@@ -154,6 +154,7 @@ impl Reader<'_> {
                 Some(query) => Ok(With {
                     name: owned(cte.ctename),
                     query: self.query(query)?,
+                    several_uses: cte.cterefcount > 1,
                 }),
                 None => Err(self.refuse("WITH RECURSIVE", None)),
             }
