@@ -237,3 +237,14 @@ fn the_order_of_a_subquery_counts_for_limit() {
     assert!(is_refused(&numbered(vec![]), "sorted subquery"));
     assert_eq!(refusal(&numbered(vec![order])), None);
 }
+
+#[test]
+fn what_needs_utc_says_so() {
+    let translated = |expr: Expr| translate(&select(expr), SETTINGS).expect("is written").needs_utc;
+    let seen = Expr::Constant {
+        typed: Typed { of: Type::TimestampTz, typmod: -1 },
+        text: Some("2024-01-01 00:00:00+00".to_owned()),
+    };
+    assert!(translated(call(1178, vec![seen.clone()], Type::Date)));
+    assert!(!translated(seen));
+}

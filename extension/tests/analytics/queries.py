@@ -34,6 +34,23 @@ def rows(r):
     return ["INSERT INTO kind VALUES " + ", ".join(kinds), "INSERT INTO item VALUES " + ", ".join(items)]
 
 
+# Each was answered otherwise once. All are answered now, or refused.
+ONCE_WRONG = [
+    "SELECT CASE WHEN false THEN count(*) ELSE 0 END FROM item", "SELECT coalesce(7, max(id)) FROM item WHERE false", "SELECT coalesce(7, max(id)) FROM item HAVING count(*) > 99",
+    "SELECT k.id, (SELECT CASE WHEN true THEN 1 ELSE count(*) END FROM item i WHERE i.kind = k.id) FROM kind k",
+    "SELECT id FROM kind k WHERE EXISTS (SELECT 1 FROM item i WHERE i.kind = k.id AND i.id < 4 HAVING count(*) < 3)",
+    "SELECT id FROM kind k WHERE NOT EXISTS (SELECT sum(price) FROM item i WHERE i.kind = k.id AND i.id < 4)",
+    "SELECT id FROM kind k WHERE id > 99 OR EXISTS (SELECT max(price) FROM item i WHERE i.kind = k.id AND i.id < 4)",
+    "SELECT id, (SELECT DISTINCT count(*) FROM item i WHERE i.kind = k.id AND i.id < 4) FROM kind k", "SELECT id, (SELECT count(*) FROM item i WHERE i.kind = k.id AND i.id < 4 ORDER BY 1) FROM kind k",
+    "SELECT id FROM kind k WHERE 0 IN (SELECT count(*) FROM item i WHERE i.kind = k.id AND i.id < 4)", "SELECT id FROM kind k WHERE EXISTS (SELECT FROM item i WHERE i.kind = k.id OFFSET 3)",
+    "WITH w AS (SELECT id FROM item LIMIT 5) SELECT count(*) FROM w a JOIN w b USING (id)", "WITH v AS (SELECT id FROM item LIMIT 5), w AS (SELECT id FROM v) SELECT count(*) FROM w a JOIN w b USING (id)",
+    "SELECT count(*) FROM (SELECT DISTINCT name COLLATE ci FROM item) s", "SELECT count(*) FROM (SELECT 1 FROM item GROUP BY name COLLATE ci) s",
+    "SELECT count(*) FROM (SELECT name COLLATE ci FROM item UNION SELECT title FROM kind) s", "SELECT id, count(*) OVER (PARTITION BY name COLLATE ci) FROM item",
+    "SELECT id FROM (SELECT id FROM item ORDER BY price DESC, id) s LIMIT 10", "SELECT id, row_number() OVER () FROM (SELECT id FROM item ORDER BY price DESC, id) s",
+    "WITH w AS (SELECT id FROM item ORDER BY price DESC, id) SELECT id FROM w LIMIT 10",
+]
+
+
 class Generator:
     """One query after the other from one random source."""
 
@@ -109,9 +126,20 @@ class Generator:
         link = f" AND {self.column(inner, 'int4')} = {self.column(scope, 'int4')}" if r.random() < 0.5 else ""
         where = f"WHERE {self.condition(inner, 1)}{link}"
         not_ = r.choice(["", "NOT "])
+        if r.random() < 0.3:
+            return self.of_one_row(scope, table, inner, where)
         return r.choice([lambda: f"{not_}EXISTS (SELECT * FROM {table} {alias} {where}{r.choice(['', '', ' LIMIT 1', ' OFFSET 2'])})", lambda: f"{self.value(scope, of, 1)} {not_}IN (SELECT {column} FROM {table} {alias} {where})",
                          lambda: f"{self.value(scope, of, 1)} > (SELECT {r.choice(['min', 'max'])}({column}) FROM {table} {alias} {where})",
                          lambda: f"{self.value(scope, 'numeric', 1)} < (SELECT {r.choice(['avg', 'sum'])}({self.value(inner, 'numeric', 1)}) FROM {table} {alias} {where})"])()
+
+    def of_one_row(self, scope, table, inner, where):
+        """A condition with a subquery that has a row of no rows, or seems to."""
+        r = self.r
+        from_, few = f"FROM {table} {inner[0][0]} {where}", r.randint(0, 3)
+        total = f"sum({self.column(inner, 'numeric')})"
+        return r.choice([lambda: f"{r.choice(['', 'NOT '])}EXISTS (SELECT {total} {from_}{r.choice(['', f' HAVING count(*) < {few}', ' OFFSET 1', ' LIMIT 0'])})",
+                         lambda: f"{few} {r.choice('=<>')} (SELECT {r.choice(['', 'DISTINCT '])}{r.choice(['count(*)', f'coalesce({total}, 1)'])} {from_}{r.choice(['', '', ' ORDER BY 1', f' HAVING count(*) < {few}'])})",
+                         lambda: f"{few} {r.choice(['', 'NOT '])}IN (SELECT count(*) {from_})", lambda: f"EXISTS (SELECT 1 {from_} GROUP BY {self.column(inner, 'int4')} HAVING count(*) > {few})"])()
 
     def aggregate(self, scope):
         r = self.r
@@ -157,10 +185,23 @@ class Generator:
             having += f" AND {self.aggregate(scope)} IS NOT NULL"
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         columns = keys + [self.aggregate(scope) for _ in range(r.randint(1, 3))]
+        if r.random() < 0.15:  # nothing but an aggregate that the planner computes away
+            columns = keys + [f"CASE WHEN {r.choice(['true', 'false'])} THEN {r.randint(0, 9)} ELSE {r.choice(['count(*)', 'max(1)'])} END"]
         if r.random() < 0.3:
             columns.append(f"sum({self.value(scope, 'numeric', 1)}) / nullif(count(*), 0)")
         named = ", ".join(f"{c} AS x{n}" for n, c in enumerate(columns))
         return f"SELECT {named} FROM {source}{self.where(scope)}{group}{having}"
+
+    def in_order(self):
+        """Rows that are cut or numbered in the order of a subquery, or of a WITH query."""
+        r = self.r
+        inner = f"SELECT id, {r.choice(['kind', 'small', 'price'])} AS x FROM item ORDER BY {r.choice(['price DESC, id', 'id', 'id DESC'])}{r.choice(['', ' LIMIT 9'])}"
+        if r.random() < 0.3:
+            return f"WITH w AS (SELECT id, kind AS x FROM item{r.choice(['', ' ORDER BY id LIMIT 7', ' LIMIT 7'])}) SELECT count(*) FROM w a JOIN w b USING (id)"
+        if r.random() < 0.5:
+            return f"SELECT id, row_number() OVER ({r.choice(['', 'PARTITION BY x', 'ORDER BY id', 'PARTITION BY x ORDER BY id'])}) FROM ({inner}) s"
+        outer = f"SELECT id, x FROM ({inner}) s{r.choice(['', ' WHERE id % 2 = 0'])}"
+        return f"{outer}{r.choice(['', ' ORDER BY id'])} LIMIT {r.randint(1, 9)}{r.choice(['', ' OFFSET 3'])}"
 
     def query(self):
         r = self.r
@@ -172,7 +213,9 @@ class Generator:
             sql = self.grouped()
         elif roll < 0.85:
             sql = f"{self.plain(types)} {r.choice(['UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT'])} {self.plain(types)}"
-        elif roll < 0.92:
+        elif roll < 0.88:
+            sql = self.in_order()
+        elif roll < 0.94:
             sql = f"WITH w AS ({self.plain(types)}) SELECT a.x0, b.x0 AS y FROM w a JOIN (SELECT count(*) AS n, max(x0) AS x0 FROM w) b ON {r.choice(['true', 'a.x0 = b.x0'])}"
         else:
             over = f"(PARTITION BY i.kind ORDER BY i.id{r.choice(['', ' DESC'])})"

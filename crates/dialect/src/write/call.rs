@@ -137,7 +137,8 @@ impl Writer {
         }
     }
 
-    fn needs_utc(&self, needed: bool, shown: &str) -> Result<(), Refusal> {
+    fn needs_utc(&mut self, needed: bool, shown: &str) -> Result<(), Refusal> {
+        self.used_utc |= needed;
         match needed && !self.settings.utc {
             true => Err(Refusal::new(format!("{shown} while TimeZone is not \"UTC\""))),
             false => Ok(()),

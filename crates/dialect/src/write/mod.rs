@@ -45,12 +45,14 @@ pub struct Translation {
     pub sql: String,
     /// Its columns.
     pub outputs: Vec<Output>,
+    /// It means the same only while TimeZone is UTC.
+    pub needs_utc: bool,
 }
 
 /// Writes a query. Cost: linear in the query, but for numbers of several scales in CASE, whose
 /// conditions are written twice; the text is bounded by [`TEXT_BYTES_MAX`].
 pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refusal> {
-    let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new(), cuts: 0 };
+    let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new(), used_utc: false, cuts: 0 };
     let written = writer.query(query)?;
     writer.check_size(&written.sql)?;
     if query.targets.iter().all(|target| target.junk) {
@@ -59,7 +61,7 @@ pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refus
     let targets = query.targets.iter().enumerate();
     let shown = targets.filter(|(_, target)| !target.junk);
     let outputs = shown.map(|(at, target)| Output { name: target.name.clone(), target: at });
-    Ok(Translation { sql: written.sql, outputs: outputs.collect() })
+    Ok(Translation { sql: written.sql, outputs: outputs.collect(), needs_utc: writer.used_utc })
 }
 
 /// A written query with what is known of its columns `o1`, `o2` …
@@ -115,6 +117,7 @@ struct Writer {
     aliases: usize,
     depth: usize,
     levels: Vec<Level>,
+    used_utc: bool,
     /// Clauses so far that take some of the rows, or number them.
     cuts: usize,
 }

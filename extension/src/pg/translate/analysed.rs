@@ -41,6 +41,8 @@ pub struct Translated {
     pub sql: String,
     /// Its columns.
     pub columns: Vec<TextColumn>,
+    /// It means the same only while TimeZone is UTC.
+    pub needs_utc: bool,
 }
 
 /// Translates one SELECT for `asker`. Errors: those of parsing and analysis; 42501 where the role
@@ -203,6 +205,7 @@ pub(in crate::pg) unsafe fn translate_query(
     Ok(Translated {
         columns: columns.collect(),
         sql: translation.sql,
+        needs_utc: translation.needs_utc,
     })
 }
 

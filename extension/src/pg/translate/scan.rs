@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use super::analysed::Translated;
+use super::constants::zone_is_utc;
 use super::watch::watching;
 use crate::pg::base::error::{catch_c, enter, OrRaise, PgError};
 use crate::pg::base::lists::{elements, nodes};
@@ -131,6 +132,11 @@ impl Scan {
     }
 }
 
+/// Marks of a plan, behind the worker's query: it is a cursor's; it means the same only while
+/// TimeZone is UTC.
+const OF_CURSOR: &CStr = c"cursor";
+const IN_UTC: &CStr = c"UTC";
+
 /// Puts the scan on top of a plan of the same query. That of a cursor, whose rows are asked for
 /// later, sees the block that it began at.
 ///
@@ -177,9 +183,11 @@ pub(super) unsafe fn put_on_top(
         let sql = CString::new(translated.sql.replace('\0', "")).unwrap_or_default();
         let sql = pg_sys::makeString(pg_sys::pstrdup(sql.as_ptr()));
         (*scan).custom_private = pg_sys::lappend(std::ptr::null_mut(), sql.cast());
-        if is_cursor {
-            let mark = pg_sys::makeString(pg_sys::pstrdup(c"cursor".as_ptr()));
-            (*scan).custom_private = pg_sys::lappend((*scan).custom_private, mark.cast());
+        for (mark, is_so) in [(OF_CURSOR, is_cursor), (IN_UTC, translated.needs_utc)] {
+            if is_so {
+                let mark = pg_sys::makeString(pg_sys::pstrdup(mark.as_ptr()));
+                (*scan).custom_private = pg_sys::lappend((*scan).custom_private, mark.cast());
+            }
         }
         (*scan).custom_plans = pg_sys::lappend(std::ptr::null_mut(), own.cast());
         (*scan).methods = &raw const PLAN_METHODS.0;
@@ -207,7 +215,7 @@ unsafe extern "C-unwind" fn begin(
         enter(|| {
             let state = &mut *node.cast::<State>();
             let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
-            let is_cursor = nodes((*scan).custom_private).count() > 1;
+            let is_cursor = is_marked(state, OF_CURSOR);
             let wanted = || watching().filter(|watch| is_cursor && (watch.wanted)());
             state.at = wanted().map_or(-1, |watch| (watch.last_block)());
             let own = nodes((*scan).custom_plans).next();
@@ -266,8 +274,9 @@ unsafe fn ask(state: &mut State) {
         let context = Context::child(c"chainify row");
         let mut here: Option<PgError> = None;
         let at = (state.at >= 0).then_some(state.at);
-        // The plan may be kept from a time when the session had changed nothing.
-        let answered = match watching().filter(|watch| (watch.wanted)()) {
+        // The plan may be kept from a time when the session had changed nothing, and no setting.
+        let same_zone = zone_is_utc() || !is_marked(state, IN_UTC);
+        let answered = match watching().filter(|watch| same_zone && (watch.wanted)()) {
             Some(watch) => (watch.ask)(&query_of(state), at, &mut |row| {
                 let put = context.enter(|| {
                     if state.as_sent {
@@ -403,6 +412,20 @@ unsafe extern "C-unwind" fn explain(
                 text(c"Reason", state.reason);
             }
         });
+    }
+}
+
+/// Whether `put_on_top` marked the plan so.
+///
+/// # Safety
+/// `state` must be that of a scan.
+unsafe fn is_marked(state: &State, mark: &CStr) -> bool {
+    // SAFETY: by the caller's promise; `put_on_top` put texts there.
+    unsafe {
+        let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
+        nodes((*scan).custom_private)
+            .skip(1)
+            .any(|text| CStr::from_ptr(text.cast::<pg_sys::String>().as_ref().sval) == mark)
     }
 }
 
