@@ -5,6 +5,7 @@ SET TimeZone = 'UTC';
 CREATE TABLE item (id bigint PRIMARY KEY, kind int, small smallint, price numeric(12,2) NOT NULL, rate numeric(6,4), name text COLLATE "C", label varchar(20) COLLATE "C",
     code char(4), sold date, at timestamp, seen timestamptz, ok boolean, ref uuid, raw bytea, open numeric, tags text[], local text COLLATE "en-x-icu");
 CREATE TABLE kind (id int PRIMARY KEY, title text NOT NULL, parent int);
+CREATE COLLATION ci (PROVIDER = icu, LOCALE = 'und-u-ks-level2', DETERMINISTIC = false);
 CREATE TABLE beside (id int PRIMARY KEY);
 CREATE TABLE hidden (id int PRIMARY KEY, owner text);
 ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
@@ -93,6 +94,8 @@ SELECT query || E'\n    ' || test.asked(query) FROM (VALUES
     ('SELECT kind::text, price::text, length(code), substring(name FROM 2 FOR 3), trim(name), position(''a'' IN name) FROM item'),
     ('SELECT count(*) FILTER (WHERE ok), bool_and(ok) FROM item WHERE kind = ANY (ARRAY[1, 2, NULL])'),
     ('SELECT now() > ''2000-01-01'', 7 / 2, 7.0 / 2, ''x'' || ''y'''),
+    ('SELECT CASE WHEN false THEN count(*) ELSE 0 END FROM item'),
+    ('SELECT id, (SELECT DISTINCT count(*) FROM item WHERE item.kind = kind.id ORDER BY 1) FROM kind'),
     ('SELECT avg(price) > 5, round(avg(price), 2), avg(price) * 2 FROM item HAVING avg(price) <> 7')) v (query);
 
 -- Refused queries, and the reasons.
@@ -127,6 +130,15 @@ SELECT query || E'\n    ' || test.asked(query) FROM (VALUES
     ('SELECT current_setting(''server_version'')'),
     ('INSERT INTO item DEFAULT VALUES'),
     ('SELECT FROM item'),
+    ('SELECT id FROM kind k WHERE EXISTS (SELECT max(price) FROM item WHERE item.kind = k.id)'),
+    ('SELECT id FROM kind k WHERE 0 IN (SELECT count(*) FROM item WHERE item.kind = k.id)'),
+    ('WITH w AS (SELECT id FROM item LIMIT 5) SELECT count(*) FROM w a JOIN w b USING (id)'),
+    ('SELECT id FROM (SELECT id FROM item ORDER BY price DESC) s LIMIT 10'),
+    ('SELECT row_number() OVER () FROM (SELECT id FROM item ORDER BY price DESC) s'),
+    ('SELECT DISTINCT name COLLATE ci FROM item'),
+    ('SELECT count(*) FROM item GROUP BY name COLLATE ci'),
+    ('SELECT count(*) OVER (PARTITION BY name COLLATE ci) FROM item'),
+    ('SELECT name COLLATE ci FROM item UNION SELECT title FROM kind'),
     ('SELECT 1; SELECT 2'),
     ('SELECT 1/0'),
     ('SELECT nothing FROM item'),
@@ -140,6 +152,7 @@ SET TimeZone = 'UTC';
 -- Deep and long.
 SELECT left(test.asked('SELECT id FROM item WHERE ' || repeat('abs(', 300) || 'kind' || repeat(')', 300) || ' = 1'), 80);
 SELECT left(test.asked('SELECT id FROM item WHERE kind IN (' || (SELECT string_agg(n::text, ', ') FROM generate_series(1, 30000) n) || ')'), 80);
+SELECT left(test.asked('SELECT coalesce(name, ' || quote_literal(repeat('x', 40000)) || ') FROM item'), 80);
 SELECT left(test.asked('SELECT ' || repeat('CASE WHEN ok THEN price ELSE 0 END + ', 300) || '0 FROM item'), 80);
 \set ECHO all
 \pset format aligned

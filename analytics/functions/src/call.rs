@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::error::SqlError;
+use crate::memory::Memory;
 use crate::number::Number;
 
 /// The types of the arguments, and those that are constants.
@@ -46,6 +47,7 @@ pub(crate) struct Function {
     pub result: fn(&Types) -> Option<DataType>,
     pub run: fn(&Call) -> Result<ArrayRef>,
     signature: Signature,
+    memory: Memory,
 }
 
 impl Function {
@@ -56,7 +58,12 @@ impl Function {
         run: fn(&Call) -> Result<ArrayRef>,
     ) -> Function {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Function { name, arguments, result, run, signature }
+        Function { name, arguments, result, run, signature, memory: Memory::default() }
+    }
+
+    /// The same within the memory of all queries.
+    pub fn within(self, memory: Memory) -> Function {
+        Function { memory, ..self }
     }
 
     fn result_of(&self, types: &Types) -> Result<DataType> {
@@ -126,7 +133,7 @@ impl ScalarUDFImpl for Function {
         let rows = if constant { 1 } else { args.number_rows };
         let result = args.return_field.data_type().clone();
         let args: Result<Vec<_>> = args.args.iter().map(Argument::new).collect();
-        let call = Call { args: args?, rows, result };
+        let call = Call { args: args?, rows, result, memory: self.memory.clone() };
         let array = match call.is_null() {
             true => new_null_array(&call.result, rows),
             false => (self.run)(&call)?,
@@ -159,6 +166,7 @@ pub(crate) struct Call {
     rows: usize,
     /// The type of the result.
     pub result: DataType,
+    memory: Memory,
 }
 
 impl Call {
@@ -173,6 +181,11 @@ impl Call {
     fn nulls(&self) -> Option<NullBuffer> {
         let columns = self.args.iter().filter(|arg| !arg.constant);
         columns.fold(None, |nulls, arg| NullBuffer::union(nulls.as_ref(), arg.array.nulls()))
+    }
+
+    /// Bytes of a result of texts.
+    pub fn text_bytes_max(&self) -> usize {
+        self.memory.batch_bytes_max
     }
 
     pub fn count(&self) -> usize {
@@ -309,7 +322,7 @@ impl Call {
     ) -> Result<ArrayRef> {
         let nulls = self.nulls();
         let mut builder = StringViewBuilder::with_capacity(self.rows);
-        let mut text = String::new();
+        let (mut text, mut batch) = (String::new(), self.memory.batch());
         for row in 0..self.rows {
             if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                 builder.append_null();
@@ -317,6 +330,7 @@ impl Call {
             }
             text.clear();
             f(row, &mut text)?;
+            batch.grow(text.len())?;
             builder.append_value(&text);
         }
         Ok(Arc::new(builder.finish()))
@@ -326,11 +340,15 @@ impl Call {
     pub fn slices<'a>(&self, f: impl Fn(usize) -> Result<&'a str, SqlError>) -> Result<ArrayRef> {
         let nulls = self.nulls();
         let mut builder = StringViewBuilder::with_capacity(self.rows);
+        let mut batch = self.memory.batch();
         for row in 0..self.rows {
-            match nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-                true => builder.append_null(),
-                false => builder.append_value(f(row)?),
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                builder.append_null();
+                continue;
             }
+            let text = f(row)?;
+            batch.grow(text.len())?;
+            builder.append_value(text);
         }
         Ok(Arc::new(builder.finish()))
     }

@@ -45,6 +45,12 @@ impl SqlError {
         SqlError::new("22003", format!("{what} out of range"))
     }
 
+    pub(crate) fn too_much_memory() -> SqlError {
+        let message =
+            "the texts of the query take more memory than the analytics worker has for them";
+        SqlError::new("53200", message)
+    }
+
     /// A date or time that PostgreSQL does not have; the message says which.
     pub(crate) fn datetime(message: &str) -> SqlError {
         SqlError::new("22008", message)

@@ -13,6 +13,7 @@ mod error;
 mod exact;
 mod float;
 mod like;
+mod memory;
 mod number;
 mod single;
 mod strings;
@@ -22,11 +23,15 @@ mod text;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 
+use memory::Memory;
+
 pub use error::SqlError;
 pub use text::write_text;
 
-/// Registers every function of the dialect. Cost: some hundred small allocations.
+/// Registers every function of the dialect. Their texts take memory of the context's pool. Cost: some
+/// hundred small allocations.
 pub fn register(context: &SessionContext) {
+    let memory = Memory::new(context.runtime_env().memory_pool.clone());
     let functions = [
         arithmetic::functions(),
         exact::functions(),
@@ -35,7 +40,7 @@ pub fn register(context: &SessionContext) {
         dates::functions(),
     ];
     for function in functions.into_iter().flatten() {
-        context.register_udf(ScalarUDF::new_from_impl(function));
+        context.register_udf(ScalarUDF::new_from_impl(function.within(memory.clone())));
     }
     for aggregate in aggregates::aggregates() {
         context.register_udaf(AggregateUDF::new_from_impl(aggregate));

@@ -25,6 +25,7 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new("pg_btrim", 2..=2, texts, |call| trim(call, true, true)),
         Function::new("pg_ltrim", 2..=2, texts, |call| trim(call, true, false)),
         Function::new("pg_rtrim", 2..=2, texts, |call| trim(call, false, true)),
+        Function::new("pg_concat", 2..=2, texts, concat),
         Function::new("pg_replace", 3..=3, texts, replace),
         Function::new("pg_like", 2..=2, |t| texts_to(t, DataType::Boolean), is_like),
         Function::new("pg_starts_with", 2..=2, |t| texts_to(t, DataType::Boolean), starts_with),
@@ -152,7 +153,17 @@ fn trim(call: &Call, from_left: bool, from_right: bool) -> Result<ArrayRef> {
     })
 }
 
+fn concat(call: &Call) -> Result<ArrayRef> {
+    let (left, right) = (call.texts(0)?, call.texts(1)?);
+    call.written(|row, out| {
+        out.push_str(left.get(row));
+        out.push_str(right.get(row));
+        Ok(())
+    })
+}
+
 fn replace(call: &Call) -> Result<ArrayRef> {
+    let bytes_max = call.text_bytes_max();
     let (text, from, to) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
     call.written(|row, out| {
         let (text, from, to) = (text.get(row), from.get(row), to.get(row));
@@ -166,6 +177,9 @@ fn replace(call: &Call) -> Result<ArrayRef> {
                 out.push_str(to);
             }
             out.push_str(part);
+            if out.len() > bytes_max {
+                return Err(SqlError::too_much_memory());
+            }
             if out.len() > TEXT_BYTES_MAX {
                 return Err(SqlError::new("54000", "out of memory"));
             }

@@ -1,7 +1,11 @@
 //! Whole queries with the dialect's functions: columns with NULLs, groups over many batches and
 //! partitions, windows, subqueries, and errors.
 use chainify_analytics_functions::{register, write_text, SqlError};
+use std::sync::Arc;
+
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 /// Small batches in several partitions, so that aggregates have states.
@@ -175,4 +179,33 @@ async fn types_that_no_function_takes() {
         let error = run(&context, &format!("SELECT {call} FROM t")).await.expect_err(call);
         assert!(error.to_string().contains("does not take"), "{call}: {error}");
     }
+}
+
+#[tokio::test]
+async fn texts_of_a_batch_are_bounded() {
+    let pool = Arc::new(GreedyMemoryPool::new(16 << 20));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().expect("a runtime");
+    let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
+    register(&context);
+    let table =
+        "CREATE TABLE t AS SELECT CAST(value AS VARCHAR) AS s FROM generate_series(1, 4096)";
+    run(&context, table).await.expect("a table");
+    let long = "a".repeat(1_000);
+    let grown =
+        format!("pg_replace(pg_replace(pg_concat(s, 'aaaaaaaaaa'), 'a', '{long}'), 'a', '{long}')");
+    let joined = format!("pg_concat(pg_concat(s, '{long}'), '{long}')");
+    for text in [&grown, &joined, &format!("pg_left('{long}', CAST(pg_length(s) + 999 AS BIGINT))")]
+    {
+        let sql = format!("SELECT max(pg_length({text})) FROM t");
+        let error = run(&context, &sql).await.expect_err(text);
+        assert_eq!(
+            SqlError::of(&error).map(|error| error.sqlstate),
+            Some("53200"),
+            "{text}: {error}"
+        );
+    }
+    let short =
+        run(&context, "SELECT max(pg_length(pg_concat(s, 'x'))), max(pg_concat(s, NULL)) FROM t")
+            .await;
+    assert_eq!(short.expect("they fit"), ["5|NULL"]);
 }

@@ -239,6 +239,19 @@ fn the_order_of_a_subquery_counts_for_limit() {
 }
 
 #[test]
+fn long_constants_are_bounded() {
+    let text =
+        |bytes: usize| Expr::Constant { typed: Typed { of: Type::Text, typmod: -1 }, text: Some("x".repeat(bytes)) };
+    assert!(written(text(32 << 10)).is_ok());
+    assert!(written(text((32 << 10) + 1)).is_err_and(|construct| construct.contains("bytes together")));
+    let typed = Typed { of: Type::Text, typmod: -1 };
+    let both = Expr::Coalesce(vec![text(20_000), text(20_000)], typed);
+    assert!(written(both).is_err_and(|construct| construct.contains("bytes together")));
+    // An argument is not repeated.
+    assert!(written(call(67, vec![text(1_000_000), text(7)], Type::Bool)).is_ok());
+}
+
+#[test]
 fn what_needs_utc_says_so() {
     let translated = |expr: Expr| translate(&select(expr), SETTINGS).expect("is written").needs_utc;
     let seen = Expr::Constant {

@@ -72,6 +72,7 @@ CREATE FUNCTION pg_position(text, text) RETURNS int IMMUTABLE LANGUAGE sql AS 'S
 CREATE FUNCTION pg_btrim(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT btrim($1, $2)';
 CREATE FUNCTION pg_ltrim(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ltrim($1, $2)';
 CREATE FUNCTION pg_rtrim(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT rtrim($1, $2)';
+CREATE FUNCTION pg_concat(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 || $2';
 CREATE FUNCTION pg_replace(text, text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT replace($1, $2, $3)';
 CREATE FUNCTION pg_like(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1 LIKE $2';
 CREATE FUNCTION pg_starts_with(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT starts_with($1, $2)';

@@ -65,8 +65,9 @@ impl Writer {
         let rule = rule(function).ok_or_else(refused)?;
         let mut values = Vec::new();
         for arg in args {
-            values.push(match rule {
-                Rule::IntervalAdd { .. } => self.value_or_interval(arg)?,
+            values.push(match (rule, arg) {
+                (Rule::IntervalAdd { .. }, _) => self.value_or_interval(arg)?,
+                (_, Expr::Constant { typed, text }) => self.constant(*typed, text.as_deref())?,
                 _ => self.value(arg)?,
             });
         }
@@ -88,7 +89,9 @@ impl Writer {
             (Rule::ToNumeric, [of]) => Value::decimal(format!("CAST({} AS DECIMAL(19,0))", of.sql), 0),
             (Rule::NumericModifier, [of, modifier]) => modified(of, modifier).ok_or_else(refused)?,
             (Rule::TextOfBpchar, [of]) => Value::new(format!("pg_bpchar_key({})", of.sql), Type::Text),
-            (Rule::Concatenate, [left, right]) => Value::new(format!("({} || {})", left.sql, right.sql), Type::Text),
+            (Rule::Concatenate, [left, right]) => {
+                Value::new(format!("pg_concat({}, {})", left.sql, right.sql), Type::Text)
+            }
             (Rule::LengthOfBpchar, [of]) => Value::new(format!("pg_length(pg_bpchar_key({}))", of.sql), Type::Int4),
             (Rule::Trim(name), [text]) => Value::new(format!("{name}({}, ' ')", text.sql), Type::Text),
             (Rule::Function(name) | Rule::Trim(name), values) => {

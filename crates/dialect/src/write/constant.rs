@@ -5,6 +5,10 @@ use crate::query::Typed;
 use crate::types::{width, Type, DIGITS_MAX};
 use crate::Refusal;
 
+/// Bytes from which on a text is long, and of all long ones that the worker may repeat.
+const LONG_TEXT_BYTES: usize = 64;
+const LONG_TEXTS_BYTES_MAX: usize = 32 << 10;
+
 impl Writer {
     pub(super) fn constant(&self, typed: Typed, text: Option<&str>) -> Result<Value, Refusal> {
         let Some(text) = text else {
@@ -19,6 +23,18 @@ impl Writer {
         value.constant = Some(Some(text.to_owned()));
         value.not_null = true;
         Ok(value)
+    }
+
+    /// The same where the worker may repeat it for each row: not as an argument of a call.
+    pub(super) fn repeated(&mut self, typed: Typed, text: Option<&str>) -> Result<Value, Refusal> {
+        let bytes = text.map_or(0, str::len);
+        if matches!(typed.of, Type::Text | Type::Bpchar | Type::Bytea) && bytes > LONG_TEXT_BYTES {
+            self.text_bytes += bytes;
+        }
+        match self.text_bytes > LONG_TEXTS_BYTES_MAX {
+            true => Err(Refusal::new(format!("constants of more than {LONG_TEXTS_BYTES_MAX} bytes together"))),
+            false => self.constant(typed, text),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Writer {
         let bool = |sql: String| Value::new(sql, Type::Bool);
         Ok(match expr {
             Expr::Column { up, source, number, name } => self.column(*up, *source, *number, name)?,
-            Expr::Constant { typed, text } => self.constant(*typed, text.as_deref())?,
+            Expr::Constant { typed, text } => self.repeated(*typed, text.as_deref())?,
             Expr::Call { function, shown, args, typed, order, at } => {
                 let written = self.call(*function, shown, args, *typed, order.as_deref());
                 written.map_err(|refusal| refusal.at(*at))?

@@ -52,7 +52,8 @@ pub struct Translation {
 /// Writes a query. Cost: linear in the query, but for numbers of several scales in CASE, whose
 /// conditions are written twice; the text is bounded by [`TEXT_BYTES_MAX`].
 pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refusal> {
-    let mut writer = Writer { settings, aliases: 0, depth: 0, levels: Vec::new(), used_utc: false, cuts: 0 };
+    let mut writer =
+        Writer { settings, aliases: 0, depth: 0, levels: Vec::new(), used_utc: false, cuts: 0, text_bytes: 0 };
     let written = writer.query(query)?;
     writer.check_size(&written.sql)?;
     if query.targets.iter().all(|target| target.junk) {
@@ -120,6 +121,8 @@ struct Writer {
     used_utc: bool,
     /// Clauses so far that take some of the rows, or number them.
     cuts: usize,
+    /// Bytes of long text constants so far.
+    text_bytes: usize,
 }
 
 impl Writer {
