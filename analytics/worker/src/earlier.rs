@@ -54,14 +54,14 @@ impl Earlier {
         let Some(block) = moment.block(number).await.map_err(unanswered)? else {
             return Err(Failure::new("55000", format!("block {number} is not in the database")));
         };
-        let (mut tables, mut states) = (BTreeMap::new(), BTreeMap::new());
+        let (mut tables, mut states) = (BTreeMap::new(), Vec::new());
         for table in moment.tables().await.map_err(unanswered)? {
             if !wanted.contains(&table.id) {
                 continue;
             }
             let mut mirror =
                 load(&self.memory, &moment, &table, number).await.map_err(|error| unreadable(number, &error))?;
-            states.insert(table.name, mirror.state());
+            states.push((table.name, mirror.state()));
             let view = self.memory.within(|| Ok(mirror.view()?)).map_err(|error| unreadable(number, &error.into()))?;
             tables.insert(table.id, Arc::new(view));
         }

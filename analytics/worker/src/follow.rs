@@ -190,7 +190,7 @@ impl Follower {
         if self.checked == Some(last.number) && self.published.iter().eq(self.mirrors.keys()) || last.number == 0 {
             return;
         }
-        let states = self.mirrors.values().map(|mirror| (mirror.name().to_owned(), mirror.state())).collect();
+        let states: Vec<_> = self.mirrors.values().map(|mirror| (mirror.name().to_owned(), mirror.state())).collect();
         let wrong = differing(&last.state_root, told, &states);
         let ids = self.mirrors.iter().filter(|(_, mirror)| wrong.contains(mirror.name()));
         for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {

@@ -112,8 +112,17 @@ pub async fn advance(
 /// the states that the database has, `computed` those of mirrors.
 ///
 /// A table differs whose state is not the one that the database has for it. When no such table is
-/// to blame, the database itself deviates, and all tables are named.
-pub fn differing(certified: &Hash, told: &States, computed: &States) -> BTreeSet<String> {
+/// to blame, the database itself deviates, and all tables are named. One differs as well that the
+/// state root is not over, or that has two mirrors which are not alike.
+pub fn differing(certified: &Hash, told: &States, mirrors: &[(String, Hash)]) -> BTreeSet<String> {
+    let computed: States = mirrors.iter().cloned().collect();
+    let alike = |(name, state): &&(String, Hash)| told.contains_key(name) && computed.get(name) == Some(state);
+    let mut wrong: BTreeSet<String> = mirrors.iter().filter(|of| !alike(of)).map(|(name, _)| name.clone()).collect();
+    wrong.extend(not_certified(certified, told, &computed));
+    wrong
+}
+
+fn not_certified(certified: &Hash, told: &States, computed: &States) -> BTreeSet<String> {
     let root = |computed: &dyn Fn(&str) -> Option<Hash>| {
         state_root(told.iter().map(|(name, state)| (name.as_str(), computed(name).unwrap_or(*state))))
     };
@@ -140,8 +149,15 @@ mod tests {
         let told = states(&[("a.t", 1), ("a.u", 2), ("definitions", 3)]);
         let certified = state_root(told.iter().map(|(name, state)| (name.as_str(), *state)));
         let named = |certified: &Hash, computed: &[(&str, u8)]| {
-            differing(certified, &told, &states(computed)).into_iter().collect::<Vec<_>>()
+            let mirrors: Vec<(String, Hash)> =
+                computed.iter().map(|(name, byte)| ((*name).into(), [*byte; 32])).collect();
+            differing(certified, &told, &mirrors).into_iter().collect::<Vec<_>>()
         };
+        // The state root is not over it, or it is over one of two.
+        assert_eq!(named(&certified, &[("a.t", 1), ("a.v", 4)]), ["a.v"]);
+        assert_eq!(named(&certified, &[("a.t", 9), ("a.t", 1)]), ["a.t"]);
+        assert_eq!(named(&certified, &[("a.t", 1), ("a.t", 9)]), ["a.t"]);
+        assert!(named(&certified, &[("a.t", 1), ("a.t", 1)]).is_empty());
         assert!(named(&certified, &[("a.t", 1), ("a.u", 2)]).is_empty());
         assert!(named(&certified, &[]).is_empty());
         assert_eq!(named(&certified, &[("a.t", 1), ("a.u", 9)]), ["a.u"]);
