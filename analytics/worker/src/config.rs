@@ -83,15 +83,17 @@ impl Default for MemoryConfig {
 pub struct QueriesConfig {
     /// Threads of one query.
     pub threads: usize,
-    /// Queries that begin at a time.
+    /// Queries that compute at a time.
     pub running_max: usize,
+    /// Seconds that a query may take.
+    pub seconds_max: u64,
     /// Connections at a time.
     pub connections_max: usize,
 }
 
 impl Default for QueriesConfig {
     fn default() -> Self {
-        QueriesConfig { threads: 2, running_max: 16, connections_max: 200 }
+        QueriesConfig { threads: 2, running_max: 16, seconds_max: 3_600, connections_max: 200 }
     }
 }
 
@@ -229,6 +231,7 @@ fn parse(text: &str) -> Result<Settings, String> {
     let mode = u32::from_str_radix(&config.socket.mode, 8).ok().filter(|mode| *mode <= 0o777);
     range("queries.threads", config.queries.threads, 256)?;
     range("queries.running_max", config.queries.running_max, 10_000)?;
+    range("queries.seconds_max", config.queries.seconds_max as usize, 1_000_000)?;
     range("queries.connections_max", config.queries.connections_max, 10_000)?;
     range("mirrors.poll_ms", config.mirrors.poll_ms as usize, 60_000)?;
     range("mirrors.retry_seconds", config.mirrors.retry_seconds as usize, 86_400)?;
@@ -263,6 +266,18 @@ fn bytes(name: &str, text: &str) -> Result<usize, String> {
     })
 }
 
+impl Settings {
+    /// The bounds of all queries together.
+    pub fn bounds(&self) -> crate::engine::Bounds {
+        crate::engine::Bounds {
+            memory_bytes: self.query_bytes,
+            parts: self.queries.threads,
+            running_max: self.queries.running_max,
+            time_max: Duration::from_secs(self.queries.seconds_max),
+        }
+    }
+}
+
 impl MirrorsConfig {
     /// How the follower paces itself.
     pub fn pace(&self) -> crate::follow::Pace {
@@ -294,6 +309,7 @@ mod tests {
         assert!(with("[memory]\nmirrors = '99999999999999TiB'").contains("memory.mirrors"));
         assert!(with("[memory]\nstrategy = 'fork'").contains("memory.strategy"));
         assert!(with("[queries]\nthreads = 0").contains("queries.threads"));
+        assert!(with("[queries]\nseconds_max = 0").contains("queries.seconds_max"));
         assert!(with("[socket]\nmode = '9'").contains("socket.mode"));
         assert!(with("[mirrors]\npoll = 1").contains("poll"));
         assert!(with("[listen]\nconnections_max = 0").contains("listen.connections_max"));

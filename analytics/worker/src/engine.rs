@@ -1,6 +1,8 @@
 //! Queries in the dialect of spec/analytics.md over the rows of a block.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chainify_snapshot::Error as StoreError;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -21,7 +23,8 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
 
 use chainify_analytics_functions::SqlError;
 
@@ -72,7 +75,39 @@ pub struct Engine {
     base: SessionState,
     memory_bytes: usize,
     threads: Handle,
+    turns: Arc<Semaphore>,
+    time_max: Duration,
 }
+
+/// The bounds of all queries together.
+pub struct Bounds {
+    /// Bytes for hashes, sorts and texts.
+    pub memory_bytes: usize,
+    /// Parts that each query is cut into.
+    pub parts: usize,
+    /// Queries that compute at a time.
+    pub running_max: usize,
+    /// How long each may take.
+    pub time_max: Duration,
+}
+
+/// The queries that may compute at a time, of those that share it.
+pub type Share = Arc<Semaphore>;
+
+/// A query computes while it has one.
+type Turn = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
+
+/// A query whose plan is wanted, and where its rows go.
+struct Task {
+    session: SessionState,
+    statement: Statement,
+    share: Option<Share>,
+    stop: Stop,
+    rows: mpsc::Sender<Told>,
+}
+
+/// Takes the columns of a query, or the reason why there are none; None: it was told.
+type Planned = Option<oneshot::Sender<Result<SchemaRef, Failure>>>;
 
 /// A message of a query to its connection. The end is one too: a query that broke off must not pass
 /// for one with fewer rows.
@@ -127,14 +162,14 @@ pub struct Query {
 }
 
 impl Engine {
-    /// An engine whose queries together take at most so many bytes for hashes and sorts. Each is cut
-    /// into so many parts, which run on `threads`.
+    /// An engine whose queries run on `threads`.
     ///
     /// # Errors
     /// Those of DataFusion.
-    pub fn new(memory_bytes: usize, parts: usize, threads: Handle) -> Result<Arc<Engine>, DataFusionError> {
+    pub fn new(bounds: Bounds, threads: Handle) -> Result<Arc<Engine>, DataFusionError> {
+        let Bounds { memory_bytes, running_max, time_max, .. } = bounds;
         let config = SessionConfig::new()
-            .with_target_partitions(parts)
+            .with_target_partitions(bounds.parts)
             .with_batch_size(chainify_snapshot::GROUP_ROWS)
             .with_information_schema(false)
             .set_usize("datafusion.sql_parser.recursion_limit", PARSE_DEPTH_MAX);
@@ -144,7 +179,8 @@ impl Engine {
             .build_arc()?;
         let context = SessionContext::new_with_config_rt(config, runtime);
         chainify_analytics_functions::register(&context);
-        Ok(Arc::new(Engine { base: context.state(), memory_bytes, threads }))
+        let turns = Arc::new(Semaphore::new(running_max));
+        Ok(Arc::new(Engine { base: context.state(), memory_bytes, threads, turns, time_max }))
     }
 
     /// Reads the text of a query.
@@ -162,11 +198,17 @@ impl Engine {
         Ok(Query { tables: tables.collect::<Result<_, _>>()?, statement })
     }
 
-    /// Begins a query over the rows of a block.
+    /// Begins a query over the rows of a block. It waits for a turn, and for one of the share.
     ///
     /// # Errors
-    /// 55000 for a table that is not mirrored; those of planning, with their SQLSTATEs.
-    pub async fn run(self: &Arc<Self>, query: Query, view: &BlockView) -> Result<Running, Failure> {
+    /// 55000 for a table that is not mirrored; those of planning, with their SQLSTATEs; 53400 when it
+    /// takes too long.
+    pub async fn run(
+        self: &Arc<Self>,
+        query: Query,
+        view: &BlockView,
+        share: Option<Share>,
+    ) -> Result<Running, Failure> {
         let schema = Arc::new(MemorySchemaProvider::new());
         for table in &query.tables {
             let Some(rows) = view.tables.get(table) else {
@@ -182,23 +224,8 @@ impl Engine {
         let (rows, batches) = mpsc::channel(BATCHES_AHEAD);
         let stop = Stop::default();
         let guard = StopOnDrop(stop.clone());
-        let engine = self.clone();
-        self.threads.spawn(async move {
-            match planned_stream(session, query.statement, &stop).await {
-                Err(error) => _ = planned.send(Err(engine.refusal(&error))),
-                Ok(mut stream) => {
-                    let _ = planned.send(Ok(stream.schema()));
-                    while let Some(batch) = stream.next().await {
-                        let failed = batch.is_err();
-                        let told = batch.map_or_else(|error| Told::Failed(engine.failure(&error)), Told::Rows);
-                        if rows.send(told).await.is_err() || failed {
-                            return; // nobody wants more of it
-                        }
-                    }
-                    let _ = rows.send(Told::End).await;
-                }
-            }
-        });
+        let task = Task { session, statement: query.statement, share, stop, rows };
+        self.threads.spawn(self.clone().bounded(task, Some(planned)));
         match plan.await {
             Ok(schema) => {
                 let block = view.block;
@@ -213,6 +240,59 @@ impl Engine {
             }
             Err(_) => Err(broken_off()),
         }
+    }
+
+    /// Computes a query while somebody wants it, and no longer than a query may take.
+    async fn bounded(self: Arc<Self>, task: Task, mut planned: Planned) {
+        let (rows, stop, time_max) = (task.rows.clone(), task.stop.clone(), self.time_max);
+        tokio::select! {
+            biased;
+            () = rows.closed() => return,
+            () = tokio::time::sleep(time_max) => (),
+            () = self.compute(task, &mut planned) => return,
+        }
+        stop.store(true, Ordering::Relaxed);
+        let failure = Failure::new("53400", "the query takes longer than the analytics worker lets queries run")
+            .detail(format!("The bound is {} seconds.", time_max.as_secs()))
+            .hint("Raise queries.seconds_max of chainify-analytics, or let PostgreSQL answer the query.");
+        match planned {
+            Some(planned) => _ = planned.send(Err(failure)),
+            None => _ = rows.send(Told::Failed(failure)).await,
+        }
+    }
+
+    async fn compute(&self, task: Task, planned: &mut Planned) {
+        let Task { session, statement, share, stop, rows } = task;
+        let mut _turn = self.turn(share.as_ref()).await;
+        let stream = planned_stream(session, statement, &stop).await;
+        let schema = stream.as_ref().map(|stream| stream.schema()).map_err(|error| self.refusal(error));
+        if let Some(planned) = planned.take() {
+            let _ = planned.send(schema);
+        }
+        let Ok(mut stream) = stream else { return };
+        while let Some(batch) = stream.next().await {
+            let failed = batch.is_err();
+            let told = batch.map_or_else(|error| Told::Failed(self.failure(&error)), Told::Rows);
+            // While the client takes its time, others compute.
+            if let Err(TrySendError::Full(told)) = rows.try_send(told) {
+                drop(_turn);
+                let _ = rows.send(told).await;
+                _turn = self.turn(share.as_ref()).await;
+            }
+            if failed {
+                return;
+            }
+        }
+        drop(_turn);
+        let _ = rows.send(Told::End).await;
+    }
+
+    async fn turn(&self, share: Option<&Share>) -> Turn {
+        let own = match share {
+            Some(share) => share.clone().acquire_owned().await.ok(),
+            None => None,
+        };
+        (own, self.turns.clone().acquire_owned().await.ok())
     }
 
     /// A session that sees these tables alone. Cost: a copy of the tables of functions.

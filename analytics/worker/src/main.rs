@@ -38,7 +38,7 @@ use clap::{Parser, Subcommand};
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::{oneshot, Semaphore};
+use tokio::sync::oneshot;
 
 use crate::config::Settings;
 use crate::earlier::Earlier;
@@ -122,12 +122,10 @@ async fn run(settings: Settings, door: Option<door::Ready>, queries: Handle) -> 
     let worker = Arc::new(Worker {
         views,
         earlier: Earlier::new(settings.connection.clone(), memory.clone(), settings.mirrors.earlier_blocks),
-        engine: Engine::new(settings.query_bytes, settings.queries.threads, queries)
-            .map_err(|error| error.to_string())?,
-        running: Semaphore::new(settings.queries.running_max),
+        engine: Engine::new(settings.bounds(), queries).map_err(|error| error.to_string())?,
     });
     if let Some(door) = door {
-        let (door, listener) = door.open(worker.clone()).await?;
+        let (door, listener) = door.open(worker.clone(), settings.queries.running_max).await?;
         tokio::spawn(door::serve(door, listener));
     }
     let follower = Follower::new(settings.connection, memory, settings.mirrors.pace());

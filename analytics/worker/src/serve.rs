@@ -85,14 +85,8 @@ async fn connection(stream: UnixStream, worker: Arc<Worker>, cancels: Arc<Cancel
     let number = cancels.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
     // A keyed hash, whose key is the operating system's randomness.
     let key = (number, RandomState::new().hash_one(number) as i32);
-    let connection = Arc::new(Connection {
-        session: Session::new(worker.clone()),
-        worker,
-        cancels,
-        key,
-        cancelled: Arc::default(),
-        socket,
-    });
+    let connection =
+        Arc::new(Connection { session: Session::new(worker), cancels, key, cancelled: Arc::default(), socket });
     connection.cancels.keys().insert(key, connection.cancelled.clone());
     let ended = process_socket_unix(UnixStream::from_std(stream)?, Handlers(connection.clone())).await;
     connection.cancels.keys().remove(&key);
@@ -101,7 +95,6 @@ async fn connection(stream: UnixStream, worker: Arc<Worker>, cancels: Arc<Cancel
 
 struct Connection {
     session: Session,
-    worker: Arc<Worker>,
     cancels: Arc<Cancels>,
     key: (i32, i32),
     cancelled: Arc<Notify>,
@@ -162,15 +155,10 @@ impl SimpleQueryHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let mut stop = Box::pin(self.stop());
-        let begun = async {
-            // The permit is held while the query begins; the rows are then bounded by the client.
-            let _running = self.worker.running.acquire().await;
-            self.session.run(text).await
-        };
         let outcome = tokio::select! {
             biased;
             why = &mut stop => Err(why),
-            outcome = begun => outcome,
+            outcome = self.session.run(text) => outcome,
         };
         let response = match outcome.map_err(wire_error)? {
             Outcome::Done(tag) => Response::Execution(Tag::new(tag)),

@@ -24,8 +24,6 @@ pub struct Worker {
     pub earlier: Earlier,
     /// Queries.
     pub engine: Arc<Engine>,
-    /// Queries that run at a time.
-    pub running: tokio::sync::Semaphore,
 }
 
 impl Worker {
@@ -159,7 +157,7 @@ impl Session {
         let engine = &self.worker.engine;
         let query = engine.parse(text)?;
         let view = self.worker.rows(&sees, &query.tables.iter().copied().collect(), timeout).await?;
-        Ok(Outcome::Rows(engine.run(query, &view).await?))
+        Ok(Outcome::Rows(engine.run(query, &view, None).await?))
     }
 
     async fn pin(&self, name: &str, block: i64) -> Result<(), Failure> {

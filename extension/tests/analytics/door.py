@@ -94,7 +94,7 @@ def check(test, seed):
     misconfigured(test, door)
     door.start()
     test.wait_until("the door opens", lambda: door.refused()[0] != "lost")
-    for step in (plain, rights, tokens, blocks, statements, extended, parameters, ended, bounds, restarted):
+    for step in (plain, rights, tokens, blocks, statements, extended, parameters, ended, shares, bounds, restarted):
         step(test, door)
         test.check(f"{step.__name__}: the worker runs", test.process.poll(), None)
     differential(test, door, seed)
@@ -315,6 +315,31 @@ def ended(test, door):
     test.wait_until("a query runs again", lambda: not idle(test))
     alice.close()
     test.wait_until("the query of a client that left has ended", lambda: idle(test))
+
+
+def shares(test, door):
+    """The queries of one role leave turns for others, and one whose client takes no rows has none."""
+    door.start("[queries]\nrunning_max = 2\n")
+    test.wait_until("the door opens", lambda: door.refused()[0] != "lost")
+    others = [door.client() for _ in range(4)]
+    for other in others:
+        other._write(message(b"Q", LONG.encode() + b"\0"))
+    test.wait_until("they run", lambda: not idle(test))
+    other_role = door.client("auditor", timeout=20)
+    test.check("another role", other_role.query("SELECT count(*) FROM kind"), [["6"]])
+    for other in others:
+        other.close()
+    test.wait_until("their queries have ended", lambda: idle(test))
+    slow = door.client(timeout=20)
+    slow.query("BEGIN")
+    for n in range(8):
+        many = "SELECT a.id FROM item a, item b, item c, item d"
+        test.check("rows that wait for their client", len(slow.extended(many, portal=f"p{n}", rows_max=1)), 1)
+    test.check("the same role", slow.query("SELECT count(*) FROM kind"), [["6"]])
+    slow.close()
+    other_role.close()
+    door.start()
+    test.wait_until("the door opens again", lambda: door.refused()[0] != "lost")
 
 
 def bounds(test, door):

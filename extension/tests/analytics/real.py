@@ -242,6 +242,17 @@ def bounded(test):
     many = "SELECT * FROM chainify.query_at(NULL, 'SELECT count(*) FROM (SELECT a.id, b.id AS i, c.id AS j FROM item a, item b, item c GROUP BY 1, 2, 3) x') AS t (n bigint)"
     test.check("a query beyond the bound", test.state(many)[0], "53200")
     test.check("another one", totals(test), own(test, last(test)))
+    grown = "SELECT * FROM chainify.query_at(NULL, 'SELECT max(length(replace(replace(id::text || ''aaaaaaaaaa'', ''a'', $1), ''a'', $1))) FROM item', repeat('a', 1000)) AS t (n int)"
+    test.check("texts beyond it", test.state(grown)[0], "53200")
+    test.check("constants beyond what may be repeated", test.state("SELECT * FROM chainify.query_at(NULL, 'SELECT max(coalesce(name, $1)) FROM item', repeat('a', 40000)) AS t (n text)")[0], "0A000")
+    stop(test)
+    test.start_real("[queries]\nseconds_max = 1\nrunning_max = 1\n" + MORE)
+    begun = time.monotonic()
+    test.check("a query beyond its time", test.state(f"SELECT * FROM chainify.query_at(NULL, '{LONG}') AS t (n bigint)")[0], "53400")
+    test.check("it ends then", time.monotonic() - begun < 5, True)
+    test.check("the next one has its turn", totals(test), own(test, last(test)))
+    own_plan = "SET chainify.analytics = on; SELECT count(*) FROM kind a, kind b; RESET chainify.analytics"
+    test.check("PostgreSQL's own plan is there", test.ask(own_plan), [["36"]])
     stop(test)
     test.start_real("[memory]\nmirrors = '3MiB'\n" + MORE)
     run(test, "INSERT INTO item (id, price, name) SELECT 100000 + n, 1, repeat(md5(n::text), 40) FROM generate_series(1, 2000) n")

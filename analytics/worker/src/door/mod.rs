@@ -31,7 +31,7 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, ReadHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, watch, Semaphore};
 
 use crate::config::Listen;
 use crate::door::answer::Rows;
@@ -44,7 +44,7 @@ use crate::door::tokens::{Shown, Tokens};
 use crate::door::transaction::Transaction;
 use crate::door::translate::{Asked, Translated, Translator};
 use crate::door::wire::{Out, Value};
-use crate::engine::Failure;
+use crate::engine::{Failure, Share};
 use crate::session::Worker;
 use crate::source::SILENCE_MAX;
 
@@ -68,6 +68,9 @@ pub struct Door {
     identity: Option<Identity>,
     clients: Arc<Places>,
     cancels: Mutex<HashMap<(i32, i32), watch::Sender<()>>>,
+    /// One role's queries that may compute at a time.
+    running_of_one_max: usize,
+    shares: Mutex<HashMap<String, Share>>,
 }
 
 /// A door that can be opened: its files were read.
@@ -90,11 +93,11 @@ pub fn ready(listen: Listen, connection: &str) -> Result<Ready, String> {
 }
 
 impl Ready {
-    /// Listens.
+    /// Listens. One role may have half of the queries that run.
     ///
     /// # Errors
     /// Those of the address.
-    pub async fn open(self, worker: Arc<Worker>) -> Result<(Arc<Door>, TcpListener), String> {
+    pub async fn open(self, worker: Arc<Worker>, running_max: usize) -> Result<(Arc<Door>, TcpListener), String> {
         let address = self.listen.address;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| format!("listening at \"{address}\" failed: {error}"))?;
@@ -106,6 +109,8 @@ impl Ready {
             identity: self.identity,
             clients: Places::new(most, most.div_ceil(2)),
             cancels: Mutex::default(),
+            running_of_one_max: running_max.div_ceil(2),
+            shares: Mutex::default(),
         };
         Ok((Arc::new(door), listener))
     }
@@ -235,9 +240,13 @@ impl Door {
         let query = engine.parse(&translated.sql)?;
         let tables = query.tables.iter().copied().collect();
         let view = transaction.rows(&self.worker, &translated, &tables).await?;
-        // The permit is held while the query begins; the rows are then bounded by the client.
-        let _running = self.worker.running.acquire().await;
-        Rows::of(engine.run(query, &view).await?, translated.fields.into())
+        Rows::of(engine.run(query, &view, Some(self.share(role))).await?, translated.fields.into())
+    }
+
+    /// The share of a role that has a token.
+    fn share(&self, role: &str) -> Share {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.entry(role.to_owned()).or_insert_with(|| Share::new(Semaphore::new(self.running_of_one_max))).clone()
     }
 }
 
