@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/audit"
@@ -29,7 +30,7 @@ type Directory string
 func (d Directory) String() string { return string(d) }
 
 // Put implements Store. The file is on disk under a name of its own before it gets its name.
-func (d Directory) Put(_ context.Context, name string, text []byte) error {
+func (d Directory) Put(ctx context.Context, name string, text []byte) error {
 	f, err := os.CreateTemp(string(d), ".new-*")
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func (d Directory) Put(_ context.Context, name string, text []byte) error {
 	}
 	err = os.Link(f.Name(), d.path(name))
 	if errors.Is(err, os.ErrExist) {
-		kept, err := os.ReadFile(d.path(name))
+		kept, err := d.Get(ctx, name)
 		if err == nil && !bytes.Equal(kept, text) {
 			err = errAnother
 		}
@@ -51,13 +52,21 @@ func (d Directory) Put(_ context.Context, name string, text []byte) error {
 	return err
 }
 
-// Get implements Store.
+// Get implements Store, for regular files. Others may write into the directory: it follows no link,
+// and waits for nobody at the other end of a pipe.
 func (d Directory) Get(_ context.Context, name string) ([]byte, error) {
-	f, err := os.Open(d.path(name))
+	f, err := os.OpenFile(d.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %s, want a regular file", name, info.Mode())
+	}
+	if err != nil {
+		return nil, err
+	}
 	return bounded(f)
 }
 
