@@ -102,7 +102,7 @@ func TestTheBenchmarkRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	several := len(r.Notes) == 1 // the other note says what the executor lacks
-	want := map[bool]int{false: 16, true: 20}[several]
+	want := map[bool]int{false: 17, true: 21}[several]
 	if len(r.Series) != want {
 		t.Errorf("%d systems were measured, want %d:\n%s", len(r.Series), want, progress.String())
 	}
@@ -126,7 +126,8 @@ func TestTheBenchmarkRuns(t *testing.T) {
 	}
 	for id := range targets {
 		ofWorkers := strings.Contains(id, "two_workers") || strings.Contains(id, "skew")
-		if !ids[id] && (several || !ofWorkers) {
+		tooLarge := id == "executor.small_blocks" // its larger block is not among the sizes here
+		if !ids[id] && !tooLarge && (several || !ofWorkers) {
 			t.Errorf("there is a target for %s, which is no figure", id)
 		}
 	}
