@@ -16,6 +16,7 @@ pub mod parts;
 pub mod prepared;
 pub mod scrubbing;
 pub mod steps;
+pub mod summaries;
 pub mod team;
 
 pub use failure::Failure;

@@ -1,6 +1,6 @@
 //! The work of one worker of each database, beside the blocks. It ends prepared local changes that
-//! their sessions have left, folds history into the base of the checkpoints, and reads the past
-//! again. It scrubs every table from time to time. It starts when a node connects and ends when the
+//! their sessions have left, sums up indexes by block, folds history into the base of the
+//! checkpoints, and reads the past again. It scrubs every table from time to time. It starts when a node connects and ends when the
 //! node is gone.
 
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::prepared::{Fate, Known, Name};
 use crate::scrubbing::{self, TableRead};
+use crate::summaries::{BlockIndex, Due, Summaries};
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ const CHANGES_MAX: i64 = 10_000;
 const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
 /// SQLSTATEs of a prepared transaction that another session ends, or has ended.
 const HAS_SESSION: [&str; 2] = ["42704", "55000"];
+/// SQLSTATE of a table that is being vacuumed or altered.
+const LOCKED: &str = "55P03";
 /// SQLSTATE of a ledger that is not as it was agreed.
 const NOT_AS_AGREED: &str = "CH002";
 
@@ -76,6 +79,11 @@ pub trait Host {
     fn known(&mut self, id: &[u8]) -> Result<Known, Failure>;
     /// Commits a prepared transaction, or rolls it back.
     fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure>;
+    /// The indexes by block.
+    fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure>;
+    /// Sums up ranges of an index. Fails with 55P03 while another session vacuums or alters its
+    /// table.
+    fn sum_up(&mut self, index: u32, due: Due) -> Result<(), Failure>;
     /// Folds history with up to so many changes; the last block folded, None when there is none to
     /// fold.
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure>;
@@ -93,6 +101,7 @@ pub trait Host {
 #[derive(Clone, Copy)]
 enum Work {
     Finish,
+    SumUp,
     Fold,
     Audit,
     Scrub,
@@ -114,10 +123,12 @@ pub fn run(host: &mut impl Host) {
         return;
     }
     host.has_turn();
-    let mut kinds = [Work::Finish, Work::Fold, Work::Audit, Work::Scrub].map(|work| (work, None));
+    let kinds = [Work::Finish, Work::SumUp, Work::Fold, Work::Audit, Work::Scrub];
+    let mut kinds = kinds.map(|work| (work, None));
+    let mut summaries = Summaries::default();
     while asked(host, |host| host.node_is_there()) {
         for (work, rests_until) in &mut kinds {
-            do_all(host, *work, rests_until);
+            do_all(host, &mut summaries, *work, rests_until);
         }
         host.wait(LOOK);
     }
@@ -144,13 +155,13 @@ fn asked<H: Host>(host: &mut H, ask: impl FnOnce(&mut H) -> Result<bool, Failure
 }
 
 /// Does all work of one kind that there is, unless it failed, or gave way, a moment ago.
-fn do_all(host: &mut impl Host, work: Work, rests_until: &mut Option<Duration>) {
+fn do_all(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_until: &mut Option<Duration>) {
     if rests_until.is_some_and(|until| host.now() < until) {
         return;
     }
     *rests_until = None;
     let pause = loop {
-        match do_one(host, work) {
+        match do_one(host, summaries, work) {
             Ok(Done::Some) => host.wait(Duration::ZERO),
             Ok(Done::All) => return,
             Ok(Done::GaveWay) => break AFTER_GIVING_WAY,
@@ -172,6 +183,7 @@ impl Work {
     fn name(self) -> &'static str {
         match self {
             Work::Finish => "ending prepared local changes",
+            Work::SumUp => "summing up indexes by block",
             Work::Fold => "folding history",
             Work::Audit => "reading the past",
             Work::Scrub => "scrubbing",
@@ -179,9 +191,10 @@ impl Work {
     }
 }
 
-fn do_one(host: &mut impl Host, work: Work) -> Result<Done, Failure> {
+fn do_one(host: &mut impl Host, summaries: &mut Summaries, work: Work) -> Result<Done, Failure> {
     match work {
         Work::Finish => finish(host),
+        Work::SumUp => sum_up(host, summaries),
         Work::Fold => fold(host),
         Work::Audit => audit(host),
         Work::Scrub => scrub(host),
@@ -211,6 +224,24 @@ fn finish(host: &mut impl Host) -> Result<Done, Failure> {
         }
     }
     failed.map(|()| Done::All)
+}
+
+/// Sums up what is due of each index. A table that is being vacuumed waits for the next look: to
+/// wait for its lock would have PostgreSQL give up the vacuum.
+fn sum_up(host: &mut impl Host, summaries: &mut Summaries) -> Result<Done, Failure> {
+    let indexes = host.block_indexes()?;
+    summaries.keep(&indexes);
+    for of in &indexes {
+        let Some(due) = summaries.due(of) else {
+            continue;
+        };
+        match host.sum_up(of.index, due) {
+            Ok(()) => summaries.summed_up(of),
+            Err(failure) if failure.sqlstate == LOCKED => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(Done::All)
 }
 
 fn fold(host: &mut impl Host) -> Result<Done, Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chainify_worker::maintenance::{run, Audited, Host, Level, Settings};
 use chainify_worker::prepared::Known;
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::summaries::{BlockIndex, Due};
 use chainify_worker::Failure;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,6 +24,8 @@ struct Database {
     known: BTreeMap<Vec<u8>, bool>,
     height: u64,
     finishes: VecDeque<Result<(), Failure>>,
+    indexes: Vec<BlockIndex>,
+    sums: VecDeque<Result<(), Failure>>,
     folds: VecDeque<Result<Option<i64>, Failure>>,
     audits: VecDeque<Result<Audited, Failure>>,
     tables: Vec<TableRead>,
@@ -42,6 +45,8 @@ impl Database {
             known: BTreeMap::new(),
             height: 0,
             finishes: VecDeque::new(),
+            indexes: Vec::new(),
+            sums: VecDeque::new(),
             folds: VecDeque::new(),
             audits: VecDeque::new(),
             tables: Vec::new(),
@@ -114,6 +119,16 @@ impl Host for Database {
         answer
     }
 
+    fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure> {
+        self.note("indexes");
+        Ok(self.indexes.clone())
+    }
+
+    fn sum_up(&mut self, index: u32, due: Due) -> Result<(), Failure> {
+        self.note(format!("sums up {index} {due:?}"));
+        self.sums.pop_front().unwrap_or(Ok(()))
+    }
+
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {
         assert_eq!(changes_max, 10_000);
         self.note("fold");
@@ -161,7 +176,7 @@ fn a_round_looks_for_each_kind_of_work_once_a_second() {
     let mut database = Database::new(2);
     database.run();
     let happened: Vec<_> = database.log.iter().map(|(at, what)| (*at, what.as_str())).collect();
-    let round = |at| [(at, "node?"), (at, "prepared?"), (at, "fold"), (at, "audit"), (at, "tables")];
+    let round = |at| [(at, "node?"), (at, "prepared?"), (at, "indexes"), (at, "fold"), (at, "audit"), (at, "tables")];
     let expected = [&[(0, "takes turn"), (0, "has turn")][..], &round(0), &round(1), &[(2, "node?")]].concat();
     assert_eq!(happened, expected);
 }
@@ -290,4 +305,26 @@ fn prepared_changes_follow_the_ledger() {
     database.run();
     assert_eq!(database.when(&format!("ends {} true", name(1, 20))), [0, 1]);
     assert_eq!(database.when(&format!("Log committed prepared local changes \"{}\"", name(1, 20))), [1]);
+}
+
+#[test]
+fn an_index_is_summed_up_once_and_one_that_is_locked_at_the_next_look() {
+    let mut database = Database::new(3);
+    let index = |index| BlockIndex { index, pages: 40, pages_per_range: 16 };
+    database.indexes = vec![index(1), index(2)];
+    database.sums = [Err(failure("55P03"))].into();
+    database.run();
+    assert_eq!(database.when("sums up 1 All"), [0, 1]);
+    assert_eq!(database.when("sums up 2 All"), [0]);
+    assert!(!database.log.iter().any(|(_, said)| said.starts_with("Warning")));
+}
+
+#[test]
+fn an_index_that_cannot_be_summed_up_is_told_and_rests() {
+    let mut database = Database::new(100);
+    database.indexes = vec![BlockIndex { index: 1, pages: 40, pages_per_range: 16 }];
+    database.sums = [Err(failure("XX001"))].into();
+    database.run();
+    assert_eq!(database.when("sums up 1 All"), [0, 60]);
+    assert_eq!(database.when("Warning summing up indexes by block: no luck (XX001) It rains."), [0]);
 }

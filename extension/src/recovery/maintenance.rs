@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use chainify_worker::maintenance::{self, Audited, Level, Settings};
 use chainify_worker::prepared::Known;
 use chainify_worker::scrubbing::TableRead;
+use chainify_worker::summaries::{BlockIndex, Due};
 use chainify_worker::Failure;
 
 use crate::pg::base::function::{cell, Answer, Call, Cell};
@@ -126,6 +127,47 @@ impl maintenance::Host for Database {
 
     fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure> {
         prepared::finish(name, commits).map_err(Failure::from)
+    }
+
+    fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure> {
+        let sql = "SELECT i.indexrelid, pg_relation_size(i.indrelid) / current_setting('block_size')::bigint,
+                coalesce((SELECT o.option_value::bigint FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'pages_per_range'), 128)
+            FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+            WHERE a.amname = 'brin' AND c.relnamespace::regnamespace::text IN ('chainify_history', 'chainify_ledger')";
+        let mut indexes = Vec::new();
+        transaction(c"looking for indexes by block", || {
+            spi::connected(|| {
+                spi::query(sql, &[], |row| {
+                    indexes.push(BlockIndex {
+                        index: row.must::<pgrx::pg_sys::Oid>(1).to_u32(),
+                        pages: row.get(2).unwrap_or(0), // the table was dropped just now
+                        pages_per_range: row.must(3),
+                    })
+                })
+            })
+        })?;
+        Ok(indexes)
+    }
+
+    fn sum_up(&mut self, index: u32, due: Due) -> Result<(), Failure> {
+        let index = cell(pgrx::pg_sys::Oid::from(index));
+        transaction(c"summing up an index by block", || {
+            spi::connected(|| {
+                spi::execute("SELECT set_config('lock_timeout', '100ms', true)", &[]);
+                match due {
+                    Due::All => spi::query(
+                        "SELECT brin_summarize_new_values($1::oid::regclass)",
+                        &[index],
+                        |_| (),
+                    ),
+                    Due::Ranges { first, last, step } => {
+                        let sql = "SELECT brin_summarize_range($1::oid::regclass, page) FROM generate_series($2, $3, $4) page";
+                        let ranges = [index, cell(first), cell(last), cell(step)];
+                        spi::query(sql, &ranges, |_| ())
+                    }
+                }
+            });
+        })
     }
 
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {
