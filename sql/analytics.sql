@@ -212,12 +212,22 @@ SELECT ok FROM test.run('UPDATE told SET n = 2 WHERE id = 2');
 SELECT ok FROM test.run('DELETE FROM told WHERE id = 3');
 SELECT chainify.mirror('told');
 SELECT table_id AS told, attached_at AS since FROM chainify.mirrored_tables WHERE name = 'public.told' \gset
+CREATE FUNCTION rows_in(piece bytea) RETURNS SETOF bytea LANGUAGE plpgsql AS $$
+DECLARE
+    size int;
+BEGIN
+    WHILE length(piece) > 0 LOOP
+        size := ('x' || encode(substr(piece, 1, 4), 'hex'))::bit(32)::int;
+        RETURN NEXT substr(piece, 5, size);
+        piece := substr(piece, 5 + size);
+    END LOOP;
+END $$;
 SET ROLE chainify_reader;
 SELECT ordinal, attnum, of_key, type::regtype, modifier FROM chainify.mirrored_columns WHERE table_id = :told ORDER BY 1;
-SELECT r FROM chainify.mirror_rows(:told, :since + 1) r ORDER BY 1;
-SELECT r FROM chainify.mirror_rows(:told, :since + 3) r ORDER BY 1;
-SELECT block - :since AS block, op, "row" FROM chainify.mirror_changes(:told, :since, :since + 3);
-SELECT block - :since AS block, op, "row" FROM chainify.mirror_changes(:told, :since + 1, :since + 2);
+SELECT r FROM chainify.mirror_rows(:told, :since + 1) p, rows_in(p) r ORDER BY 1;
+SELECT r FROM chainify.mirror_rows(:told, :since + 3) p, rows_in(p) r ORDER BY 1;
+SELECT encode(substr(c, 1, 1), 'escape') AS op, substr(c, 2) AS "row" FROM chainify.mirror_changes(:told, :since, :since + 3) p, rows_in(p) c;
+SELECT encode(substr(c, 1, 1), 'escape') AS op, substr(c, 2) AS "row" FROM chainify.mirror_changes(:told, :since + 1, :since + 2) p, rows_in(p) c;
 SELECT name FROM chainify.state_parts WHERE name IN ('public.told', 'definitions') ORDER BY 1;
 SELECT p.name FROM chainify.state_parts p JOIN chainify.state_parts_at(:since + 3) a USING (name, state) WHERE p.name = 'public.told';
 SELECT count(DISTINCT a.state) FROM generate_series(:since, :since + 3) b, chainify.state_parts_at(b) a WHERE a.name = 'public.told';
@@ -234,6 +244,31 @@ SET ROLE alice;
 SELECT * FROM chainify.mirror_rows(:told, 1);
 SELECT * FROM chainify.state_parts;
 RESET ROLE;
+-- Rows come in pieces, of the last block from the table and of earlier ones from base and history.
+SELECT ok FROM test.run($$INSERT INTO told (id, j) SELECT g, to_jsonb(repeat('x', 300)) FROM generate_series(11, 2010) g$$);
+SELECT ok FROM test.run('DELETE FROM told WHERE id = 1');
+SET ROLE chainify_reader;
+SELECT b - :since AS block, count(DISTINCT p) > 1 AS pieces, max(length(p)) < 300000 AS bounded, count(*), count(DISTINCT r)
+FROM generate_series(:since + 4, :since + 5) b, chainify.mirror_rows(:told, b) p, rows_in(p) r GROUP BY b ORDER BY b;
+SELECT count(r) FROM (SELECT chainify.mirror_rows(:told, :since + 5) p) s, rows_in(p) r;
+SELECT chainify.mirror_rows(:told, :since + 5) IS NULL AS no_row LIMIT 1;
+SELECT count(*) AS left_open FROM pg_cursors;
+-- What gives the pieces cannot be closed from under it, nor replaced by another query.
+BEGIN;
+DECLARE taken CURSOR FOR SELECT length(chainify.mirror_rows(:told, :since + 5)) > 0 AS piece;
+FETCH taken;
+SAVEPOINT closing;
+\set VERBOSITY sqlstate
+CLOSE ALL;
+\set VERBOSITY default
+ROLLBACK TO closing;
+FETCH taken;
+CLOSE taken;
+SELECT count(*) AS left_open FROM pg_cursors;
+COMMIT;
+SELECT chainify.mirror_rows(:told, NULL);
+SELECT chainify.mirror_changes(:told, 1, NULL);
+SELECT count(DISTINCT p) > 1 AS pieces, count(*) FROM chainify.mirror_changes(:told, :since, :since + 5) p, rows_in(p) r;
 -- Earlier blocks are for readers.
 SET ROLE alice;
 SELECT * FROM chainify.query_at(1, 'SELECT id FROM kind') AS t (id int);

@@ -104,6 +104,11 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	b := &bench{Config: cfg, Alone: alone, report: r}
+	node, err := alone.Maintain(ctx)
+	if err != nil {
+		return err
+	}
+	defer node.Close(ctx)
 	if b.conn, err = alone.Connect(ctx, "postgres"); err != nil {
 		return err
 	}

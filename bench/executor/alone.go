@@ -60,6 +60,34 @@ func (a *Alone) Renew(ctx context.Context) error {
 	return err
 }
 
+// Maintain has the database's maintenance worker run beside the blocks, as it does beside a node.
+// The session that it returns stands for the node: the worker ends after it.
+func (a *Alone) Maintain(ctx context.Context) (*pgx.Conn, error) {
+	c, err := a.site.chain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := a.Connect(ctx, harness.NodeRole)
+	if err != nil {
+		return nil, err
+	}
+	var locked bool
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", nodeLock[0], nodeLock[1]).Scan(&locked)
+	if err == nil && !locked {
+		err = errors.New("the database has a node")
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, "SELECT chainify_node.init($1, $2, NULL)", c.author.ChainID, c.author.Organisation)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("maintain the database: %w", err), conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+// nodeLock is the advisory lock of a database's node (spec/sql-api.md).
+var nodeLock = [2]int32{0x63686679, 1}
+
 // Vacuum does, before a measurement, what autovacuum would have done since the last.
 func (a *Alone) Vacuum(ctx context.Context) error {
 	for _, table := range a.site.tables {

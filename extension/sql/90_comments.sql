@@ -55,8 +55,8 @@ COMMENT ON FUNCTION chainify.query_at(bigint, text) IS 'Returns the rows of a SE
 COMMENT ON FUNCTION chainify.query_at(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
 COMMENT ON FUNCTION chainify.query_at_json(bigint, text) IS 'Returns each row of chainify.query_at as an object, without a list of columns.';
 COMMENT ON FUNCTION chainify.query_at_json(bigint, text, "any") IS 'The same, with values for $1, $2 and so on.';
-COMMENT ON FUNCTION chainify.mirror_rows IS 'Returns the rows of a mirrored table at the end of a block, as the analytics worker reads them.';
-COMMENT ON FUNCTION chainify.mirror_changes IS 'Returns the changes of a mirrored table after a block up to another, as the analytics worker reads them.';
+COMMENT ON FUNCTION chainify.mirror_rows IS 'Returns the rows of a mirrored table at the end of a block in pieces, as the analytics worker reads them.';
+COMMENT ON FUNCTION chainify.mirror_changes IS 'Returns the changes of a mirrored table after a block up to another in pieces, as the analytics worker reads them.';
 COMMENT ON FUNCTION chainify.procedure_digest IS 'Returns the digest of the words of a procedure in schema public, for the text that puts it on a ledger of several engines.';
 COMMENT ON FUNCTION chainify.state_parts_at IS 'Returns the states that the state root of an earlier block is over.';
 COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused. Values of parameters are texts, or binary forms where parameters_binary says so. Without them a query with parameters is only described.';

@@ -40,10 +40,6 @@ impl std::fmt::Display for SourceError {
     }
 }
 
-/// Rows that are passed on together, and their bytes when a row more begins the next ones.
-const ROWS_TOGETHER: usize = 512;
-const BYTES_TOGETHER: usize = 1024 * 1024;
-
 /// How long the database's machine may say nothing.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -67,7 +63,7 @@ impl Prepared {
             columns: client.prepare(COLUMNS).await?,
             tables: client.prepare(TABLES).await?,
             pins: client.prepare("SELECT name, block FROM chainify.snapshot_pins").await?,
-            changes: client.prepare("SELECT op, \"row\" FROM chainify.mirror_changes($1, $2, $3)").await?,
+            changes: client.prepare("SELECT chainify.mirror_changes($1, $2, $3)").await?,
             parts: client.prepare("SELECT name, state FROM chainify.state_parts").await?,
         })
     }
@@ -224,25 +220,9 @@ impl Moment<'_> {
         block: i64,
         mut each: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let sql = "SELECT r FROM chainify.mirror_rows($1, $2) r";
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        let mut pass = |rows: &mut Vec<Row>| {
-            let told: Vec<&[u8]> = rows.iter().map(|row| told(row, 0)).collect::<Result<_, _>>()?;
-            each(&told)?;
-            rows.clear();
-            Ok::<_, E>(())
-        };
-        self.stream(sql, &[&table, &block], |row| {
-            bytes += told(&row, 0)?.len();
-            rows.push(row);
-            if rows.len() < ROWS_TOGETHER && bytes < BYTES_TOGETHER {
-                return Ok(());
-            }
-            bytes = 0;
-            pass(&mut rows)
-        })
-        .await?;
-        pass(&mut rows)
+        // In a select list the database gives a piece before it has made the next.
+        let sql = "SELECT chainify.mirror_rows($1, $2)";
+        self.stream(sql, &[&table, &block], |piece| each(&rows_in(told(&piece, 0)?)?)).await
     }
 
     /// Calls `each` with the changes of a table after a block up to another, in their order.
@@ -255,9 +235,11 @@ impl Moment<'_> {
         (after, up_to): (i64, i64),
         mut each: impl FnMut(u8, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.stream(&self.prepared.changes, &[&table, &after, &up_to], |row| {
-            let op: i8 = row.try_get(0).map_err(SourceError::from)?;
-            each(op as u8, told(&row, 1)?)
+        self.stream(&self.prepared.changes, &[&table, &after, &up_to], |piece| {
+            rows_in(told(&piece, 0)?)?.into_iter().try_for_each(|change| {
+                let (op, row) = change.split_first().ok_or(SourceError::Malformed("a change"))?;
+                each(*op, row)
+            })
         })
         .await
     }
@@ -338,6 +320,37 @@ fn hash(row: &Row, column: usize) -> Result<Hash, SourceError> {
     bytes.try_into().or(Err(SourceError::Malformed("a hash")))
 }
 
+/// The rows of a piece: each stands behind its length.
+fn rows_in(mut piece: &[u8]) -> Result<Vec<&[u8]>, SourceError> {
+    let mut rows = Vec::new();
+    while let Some((length, rest)) = piece.split_first_chunk() {
+        let (row, rest) = rest
+            .split_at_checked(u32::from_be_bytes(*length) as usize)
+            .ok_or(SourceError::Malformed("a piece of rows"))?;
+        rows.push(row);
+        piece = rest;
+    }
+    match piece {
+        [] => Ok(rows),
+        _ => Err(SourceError::Malformed("a piece of rows")),
+    }
+}
+
 fn told(row: &Row, column: usize) -> Result<&[u8], SourceError> {
     Ok(row.try_get(column)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows_in;
+
+    #[test]
+    fn a_piece_is_taken_apart_by_lengths() {
+        let piece = [0, 0, 0, 2, b'a', b'b', 0, 0, 0, 0, 0, 0, 0, 1, b'c'];
+        assert_eq!(rows_in(&piece).unwrap(), [&b"ab"[..], b"", b"c"]);
+        assert!(rows_in(&[]).unwrap().is_empty());
+        for cut in [1, 4, 5, 7, 13] {
+            assert!(rows_in(&piece[..cut]).is_err(), "the first {cut} bytes");
+        }
+    }
 }

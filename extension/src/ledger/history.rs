@@ -4,8 +4,9 @@ use chainify_ledger::audit::Finding;
 use pgrx::pg_sys;
 
 use crate::pg::base::cursor::{Cursor, Row, Sees};
+use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
-use crate::pg::base::spi::SpiClient;
+use crate::pg::base::spi::{self, SpiClient};
 
 /// Takes findings: the block, what, and detail.
 pub type Report<'r> = dyn FnMut(i64, Finding) + 'r;
@@ -92,6 +93,25 @@ pub fn readable(client: &SpiClient<'_>, report: &mut Report) -> Vec<History> {
     }
     tables
 }
+
+/// The history of one version of a table, locked in the same way; None where it is gone.
+pub fn of_version(id: i32) -> Option<History> {
+    let mut found = None;
+    spi::query(VERSION, &[cell(id)], |row| {
+        let relation = Relation::try_open(row.must(6), Lock::AccessShare);
+        found = relation.map(|relation| History {
+            id,
+            name: row.must(1),
+            relation: relation.quoted_name(),
+            since: (row.must(2), row.must(3)),
+            until: (row.must(4), row.must(5)),
+        });
+    });
+    found
+}
+
+const VERSION: &str = "SELECT name, attached_at, attached_tx, coalesce(detached_at, 9223372036854775807),
+    coalesce(detached_tx, 2147483647), history::oid FROM chainify_ledger.ledger_table WHERE id = $1";
 
 /// A history table may have served a name more than once; each row must fall into one of those
 /// times.

@@ -8,11 +8,12 @@ use std::rc::Rc;
 
 use chainify_codec::row_hash as hash_of_row;
 
+use crate::pg::base::cursor::Row;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::record::Record;
-use crate::pg::base::relation::{Lock, Relation};
+use crate::pg::base::relation::{Lock, Relation, Tuple};
 use crate::pg::base::spi;
 
 crate::sql_function!(
@@ -24,11 +25,6 @@ crate::sql_function!(
     chainify_encoded_key,
     pg_finfo_chainify_encoded_key,
     encoded_key
-);
-crate::sql_function!(
-    chainify_mirrored_row,
-    pg_finfo_chainify_mirrored_row,
-    mirrored_row
 );
 crate::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
 crate::sql_function!(chainify_row_as, pg_finfo_chainify_row_as, row_as);
@@ -54,22 +50,65 @@ fn encoded_key(call: &mut Call) -> Answer {
     encoded(call, RowEncoder::key)
 }
 
-/// `mirrored_row(table_id, row)`: `lp(canonical row)`, and behind it the ordinals of its minus
-/// zeros (spec/analytics.md); NULL for NULL.
-fn mirrored_row(call: &mut Call) -> Answer {
-    encoded(call, |encoder, row, out| {
-        out.extend_from_slice(&[0; 4]);
-        encoder.row(row, out);
-        let length = out.len() as u32 - 4; // a row is below PostgreSQL's 1 GB
-        out[..4].copy_from_slice(&length.to_be_bytes());
-        encoder.minus_zeros(row, out);
-    })
+/// A row as the analytics worker reads it: `lp(canonical row)`, and behind it the ordinals of its
+/// minus zeros (spec/analytics.md).
+fn mirrored(encoder: &RowEncoder, row: &Tuple, out: &mut Vec<u8>) {
+    with_length(out, |out| encoder.row(row, out));
+    encoder.minus_zeros(row, out);
 }
 
-fn encoded(
-    call: &Call,
-    write: fn(&RowEncoder, &crate::pg::base::relation::Tuple, &mut Vec<u8>),
-) -> Answer {
+/// Appends what `write` does, behind its length. A row is below PostgreSQL's 1 GB.
+fn with_length(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = (out.len() - start) as u32 - 4;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends rows of one table as [`mirrored`] has them, each behind its length.
+pub fn mirrored_rows(table_id: i32) -> impl FnMut(&Row<'_>, &mut Vec<u8>) {
+    let mut opened = None;
+    move |row, out| {
+        with_length(out, |out| {
+            append(table_id, &mut opened, row.record(1), out, mirrored)
+        })
+    }
+}
+
+/// The same of changes: of a column with the operation, and one with the row of the history. A row
+/// that was deleted has its key alone.
+pub fn mirrored_changes(table_id: i32) -> impl FnMut(&Row<'_>, &mut Vec<u8>) {
+    let mut opened = None;
+    move |row, out| {
+        with_length(out, |out| {
+            let op = row.char(1).unwrap_or_default();
+            out.push(op);
+            let write = if op == b'D' {
+                RowEncoder::key
+            } else {
+                mirrored
+            };
+            append(table_id, &mut opened, row.record(2), out, write);
+        })
+    }
+}
+
+type Write = fn(&RowEncoder, &Tuple, &mut Vec<u8>);
+
+fn append(
+    table_id: i32,
+    opened: &mut Option<Relation>,
+    record: Record,
+    out: &mut Vec<u8>,
+    write: Write,
+) {
+    let table = opened.get_or_insert_with(|| record.table());
+    let encoder = encoder(table_id, &record, table);
+    record.read(table, |row| write(&encoder, row, out));
+}
+
+fn encoded(call: &Call, write: Write) -> Answer {
     let table_id: i32 = call.required(0, "table_id");
     let bytes = call.record_arg(1).map(|record| {
         let table = record.table();

@@ -20,6 +20,7 @@ use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::pieces::Open;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::{variadic_from, TextValue};
@@ -27,9 +28,14 @@ use crate::pg::base::variadic::{variadic_from, TextValue};
 crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);
 crate::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
 crate::sql_function!(
-    chainify_changes_of,
-    pg_finfo_chainify_changes_of,
-    changes_of
+    chainify_mirror_changes,
+    pg_finfo_chainify_mirror_changes,
+    mirror_changes
+);
+crate::sql_function!(
+    chainify_mirror_rows,
+    pg_finfo_chainify_mirror_rows,
+    mirror_rows
 );
 crate::sql_function!(chainify_as_of, pg_finfo_chainify_as_of, as_of);
 
@@ -218,25 +224,57 @@ fn rows_at(call: &mut Call) -> Answer {
     call.value(query)
 }
 
-/// `changes_of(table_id)`: the query of a version's changes after block `$1` up to block `$2`, for
-/// the analytics worker (spec/analytics.md).
-fn changes_of(call: &mut Call) -> Answer {
-    let id: i32 = call.required(0, "table_id");
-    row_bytes::forget();
-    let query = spi::connect(|client| {
-        let histories = history::readable(client, &mut |_, _| ());
-        let Some(of) = histories.into_iter().find(|history| history.id == id) else {
-            PgError::new(b"42P01", "history of the table cannot be read").raise()
-        };
-        format!(
-            "SELECT h._block, h._op, CASE h._op WHEN 'D' THEN chainify_ledger.encoded_key({id}, h.*)
-                ELSE chainify_ledger.mirrored_row({id}, h.*) END
-            FROM {} h WHERE h._block > $1 AND h._block <= $2 AND {} ORDER BY h._block, h._serial",
-            of.relation,
-            of.span("h")
-        )
-    });
-    call.value(query)
+/// `chainify.mirror_changes(table_id, after, up_to)`: the changes of blocks in their order, for the
+/// analytics worker (spec/analytics.md). Cost: a scan of the blocks' part of the history.
+fn mirror_changes(call: &mut Call) -> Answer {
+    let id: Option<i32> = call.arg(0);
+    call.pieces(
+        |call, client| {
+            mirrored_relation(id);
+            let (after, up_to): (i64, i64) = (call.required(1, "after"), call.required(2, "up_to"));
+            dropped::read(client, Sees::Statement).refuse(after.saturating_add(1));
+            row_bytes::forget();
+            let Some(of) = history::of_version(id.unwrap_or_default()) else {
+                PgError::new(b"42P01", "history of the table cannot be read").raise()
+            };
+            let query = format!(
+                "SELECT h._op, h FROM {} h WHERE h._block > $1 AND h._block <= $2 AND {} ORDER BY h._block, h._serial",
+                of.relation,
+                of.span("h")
+            );
+            Open::kept(client, &query, &[cell(after), cell(up_to)])
+        },
+        row_bytes::mirrored_changes(id.unwrap_or_default()),
+    )
+}
+
+/// `chainify.mirror_rows(table_id, block)`: the rows at the end of a block, for the analytics
+/// worker (spec/analytics.md). Those after the last block are the table's own: the worker compares
+/// their digest with the state root. Cost: a scan of the table; of an earlier block, of its base
+/// and history.
+fn mirror_rows(call: &mut Call) -> Answer {
+    let id: Option<i32> = call.arg(0);
+    call.pieces(
+        |call, client| {
+            let relation = mirrored_relation(id);
+            let number: i64 = call.required(1, "block");
+            let (table, last) = table_at(client, relation, number);
+            let query = match number == last {
+                true => format!("SELECT v FROM ({}) r", table.live_rows()),
+                false => rows_of(client, &table, number),
+            };
+            Open::once(client, &query)
+        },
+        row_bytes::mirrored_rows(id.unwrap_or_default()),
+    )
+}
+
+/// The relation of a version of a table; raises 55000 when that is not to be mirrored.
+fn mirrored_relation(id: Option<i32>) -> pg_sys::Oid {
+    let mut relation = None;
+    let sql = "SELECT chainify_ledger.check_mirrored($1)";
+    spi::query(sql, &[cell::<i32>(id)], |row| relation = row.get(1));
+    relation.unwrap_or(pg_sys::InvalidOid)
 }
 
 /// `chainify.as_of(of, block)`; contract in spec/sql-api.md.
@@ -254,6 +292,13 @@ fn as_of(call: &mut Call) -> Answer {
 
 /// The query of a table's rows at the end of a block, with one column.
 fn rows_of_block(client: &SpiClient<'_>, relation: pg_sys::Oid, number: i64) -> String {
+    let (table, _) = table_at(client, relation, number);
+    rows_of(client, &table, number)
+}
+
+/// A table whose rows at the end of a block can be told, and the last block. Raises as
+/// [`rows_at`].
+fn table_at(client: &SpiClient<'_>, relation: pg_sys::Oid, number: i64) -> (LedgerTable, i64) {
     row_bytes::forget();
     half_committed::refuse(client, Sees::Statement);
     let last = stored_blocks::last_block(client, Sees::Statement).unwrap_or_default();
@@ -262,13 +307,9 @@ fn rows_of_block(client: &SpiClient<'_>, relation: pg_sys::Oid, number: i64) -> 
         PgError::new(b"22023", message).raise();
     }
     let tables = ledger_tables::all(client, Sees::Statement);
-    let Some(table) = tables.iter().find(|table| table.relation == relation) else {
+    let Some(table) = tables.into_iter().find(|table| table.relation == relation) else {
         PgError::new(b"42P01", "table is not on the ledger").raise()
     };
-    rows_of(client, table, number)
-}
-
-fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
     let (since, _) = table.since;
     if number < since {
         let message = format!("table {} was not what it is at block {number}", table.name);
@@ -284,6 +325,10 @@ fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
             .detail(format!("Table {}: {why}.", table.name))
             .raise();
     }
+    (table, last)
+}
+
+fn rows_of(client: &SpiClient<'_>, table: &LedgerTable, number: i64) -> String {
     if number >= table.base_block {
         return format!("SELECT v FROM ({}) r", table.expected_rows(number));
     }

@@ -188,19 +188,37 @@ def behind(test):
 
 
 def tampered(test):
-    """A history that was changed behind the ledger's back: no answer, until it is put right."""
+    """A history that was changed behind the ledger's back: the table itself gives the mirror then, and no answer is wrong."""
     os.kill(test.process.pid, signal.SIGSTOP)
     run(test, "UPDATE item SET price = price + 3")
     change = f"UPDATE chainify_history.item SET price = price {{}} 1 WHERE _block = {last(test)} AND id = 1"
-    right = test.ask("SELECT count(*), sum(price), min(name), max(seen) FROM item")
+    right, block = test.ask("SELECT count(*), sum(price), min(name), max(seen) FROM item"), last(test)
     test.ask(change.format("+"))
     os.kill(test.process.pid, signal.SIGCONT)
+    test.wait_until("the mirror is made anew", lambda: totals(test) == right)
+    run(test, "UPDATE item SET price = price + 3")
+    test.check("a block that the history gives wrongly", totals(test, block) in (right, "55000"), True)
+    test.ask(change.format("-"))
+    changed_behind(test)
+
+
+def changed_behind(test):
+    """A table that was changed behind the ledger's back has no mirror, until it is put right."""
+    right = own(test, last(test))
+    test.ask("SELECT chainify.unmirror('item')")
+    run(test, "UPDATE kind SET id = id WHERE id = 1")
+    test.wait_until("the worker has given it up", lambda: states(test, "block") == [str(last(test))])
+    behind = ("SET session_replication_role = replica; SET chainify.guard = off; ALTER TABLE item DISABLE TRIGGER chainify_digest;"
+              " UPDATE item SET price = price {} 1 WHERE id = 1;"
+              " ALTER TABLE item ENABLE ALWAYS TRIGGER chainify_digest; RESET session_replication_role; RESET chainify.guard")
+    test.ask(behind.format("+"))
+    test.ask("SELECT chainify.mirror('item')")
     test.wait_until("the mirror differs", lambda: "differs" in states(test))
     test.check("it serves nothing", totals(test), "55000")
-    test.check("nor an earlier block that the history gives wrongly", totals(test, last(test)), "55000")
     test.check("the other mirror serves", test.ask("SELECT * FROM chainify.query_at(NULL, 'SELECT count(*) FROM kind') AS t (n bigint)"), [["6"]])
-    test.check("the planner takes PostgreSQL's own plan", test.ask("SET chainify.analytics = on; SELECT sum(price) FROM item; RESET chainify.analytics"), [[right[0][1]]])
-    test.ask(change.format("-"))
+    own_sum = test.ask("SELECT sum(price) FROM item")
+    test.check("the planner takes PostgreSQL's own plan", test.ask("SET chainify.analytics = on; SELECT sum(price) FROM item; RESET chainify.analytics"), own_sum)
+    test.ask(behind.format("-"))
     test.wait_until("it is put right", lambda: totals(test) == right)
 
 

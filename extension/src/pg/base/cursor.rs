@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
 use crate::pg::base::own_search_path::own_path;
+use crate::pg::base::record::Record;
 pub use crate::pg::base::snapshot::Sees;
 use crate::pg::base::spi::SpiClient;
 
@@ -79,13 +80,7 @@ impl<'conn> Cursor<'conn> {
         self.at += 1;
         // SAFETY: the batch has `rows` tuples, `at` was below that, and the borrow of the cursor
         // keeps the batch.
-        Some(unsafe {
-            Row {
-                tuple: *(*self.batch).vals.add(self.at as usize - 1),
-                descriptor: (*self.batch).tupdesc,
-                batch: PhantomData,
-            }
-        })
+        Some(unsafe { Row::of(self.batch, self.at as usize - 1) })
     }
 
     fn next_batch(&mut self) {
@@ -134,6 +129,41 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// Row `at` from 0 of a batch.
+    ///
+    /// # Safety
+    /// The batch must have it, and be kept as long as the row.
+    pub(in crate::pg) unsafe fn of(batch: *mut pg_sys::SPITupleTable, at: usize) -> Self {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Row {
+                tuple: *(*batch).vals.add(at),
+                descriptor: (*batch).tupdesc,
+                batch: PhantomData,
+            }
+        }
+    }
+
+    /// A row as a value. Raises where the column is none, or NULL.
+    pub fn record(&self, column: i32) -> Record {
+        let mut null = false;
+        // SAFETY: as for `get`; a value of a row type is a row with its type in its header, and
+        // lives in the batch.
+        unsafe {
+            let found = pg_sys::SPI_gettypeid(self.descriptor, column);
+            let value = pg_sys::SPI_getbinval(self.tuple, self.descriptor, column, &mut null);
+            if null || !pg_sys::type_is_rowtype(found) {
+                PgError::new(b"XX000", format!("column {column} is no row")).raise();
+            }
+            Record::of(value)
+        }
+    }
+
+    /// A value of type "char".
+    pub fn char(&self, column: usize) -> Option<u8> {
+        self.get(column, pg_sys::CHAROID).map(|char: i8| char as u8)
+    }
+
     pub fn bytes(&self, column: usize) -> Option<Vec<u8>> {
         self.get(column, pg_sys::BYTEAOID)
     }

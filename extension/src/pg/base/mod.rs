@@ -22,6 +22,7 @@ pub mod memory;
 pub mod outermost;
 pub mod own_lock;
 pub mod own_search_path;
+pub mod pieces;
 pub mod prepared;
 pub mod raised;
 pub mod random;

@@ -25,17 +25,26 @@ impl Call<'_> {
             }
             self.check_type(index, pg_sys::RECORDOID);
             let datum = (*(*call).args.as_ptr().add(index)).value;
-            let header: pg_sys::HeapTupleHeader =
-                pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
-            Some(Record {
-                header,
-                row_type: (*header).t_choice.t_datum.datum_typeid,
-            })
+            Some(Record::of(datum))
         }
     }
 }
 
 impl Record {
+    /// # Safety
+    /// The datum must be a row with its type in its header.
+    pub(in crate::pg) unsafe fn of(datum: pg_sys::Datum) -> Record {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let header: pg_sys::HeapTupleHeader =
+                pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
+            Record {
+                header,
+                row_type: (*header).t_choice.t_datum.datum_typeid,
+            }
+        }
+    }
+
     /// The type of the row.
     pub fn row_type(&self) -> pg_sys::Oid {
         self.row_type

@@ -285,18 +285,33 @@ impl Row<'_> {
 /// Runs one of our own statements, keeping its plan for the session; `f` sees each result row.
 /// Returns the rows returned or changed. Needs [`connected`].
 pub fn query(sql: &str, args: &[Cell], mut f: impl FnMut(&Row)) -> u64 {
+    rows(own_path(|| run(kept(sql, args), args)), &mut f)
+}
+
+/// The plan of one of our own statements, which is kept for the session.
+fn kept(sql: &str, args: &[Cell]) -> &'static Plan {
     let types: Vec<_> = args.iter().map(Cell::oid).collect();
-    let kept = OWN.with_borrow(|own| own.get(sql).copied());
-    let plan = kept.filter(|plan| plan.types == types);
-    let run = || {
-        let plan = plan.unwrap_or_else(|| {
-            let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
-            OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
-            plan
-        });
-        run(plan, args)
-    };
-    rows(own_path(run), &mut f)
+    let found = OWN.with_borrow(|own| own.get(sql).copied());
+    found.filter(|plan| plan.types == types).unwrap_or_else(|| {
+        let plan: &'static Plan = Box::leak(Box::new(Plan::prepare(sql, &types).or_raise()));
+        OWN.with_borrow_mut(|own| own.insert(sql.to_owned(), plan));
+        plan
+    })
+}
+
+/// Opens one of our own queries, which changes nothing, under the snapshot of the calling
+/// statement. Its plan is kept for the session. Needs [`connected`].
+pub(in crate::pg) fn open(sql: &str, args: &[Cell]) -> pg_sys::Portal {
+    let value = |arg: &Cell| arg.datum().unwrap_or(pg_sys::Datum::from(0));
+    let null = |arg: &Cell| if arg.datum().is_some() { b' ' } else { b'n' } as std::ffi::c_char;
+    let mut values: Vec<_> = args.iter().map(value).collect();
+    let nulls: Vec<_> = args.iter().map(null).collect();
+    // SAFETY: the plan is kept; there is a value of its type and a mark for each of its parameters.
+    own_path(|| unsafe {
+        let plan = kept(sql, args).plan.as_ptr();
+        let (values, nulls) = (values.as_mut_ptr(), nulls.as_ptr());
+        pg_sys::SPI_cursor_open(std::ptr::null(), plan, values, nulls, true)
+    })
 }
 
 /// Runs a statement whose text is made up; its plan is not kept.
