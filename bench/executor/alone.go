@@ -95,6 +95,24 @@ func (a *Alone) Vacuum(ctx context.Context) error {
 			return fmt.Errorf("vacuum %s: %w", table, err)
 		}
 	}
+	// History only grows: there is nothing to vacuum, but the planner has to know its size.
+	return a.analyzeHistories(ctx)
+}
+
+func (a *Alone) analyzeHistories(ctx context.Context) error {
+	rows, err := a.site.conn.Query(ctx, `SELECT format('%I.%I', relnamespace::regnamespace, relname) FROM pg_class WHERE relnamespace = 'chainify_history'::regnamespace AND relkind = 'r'`)
+	if err != nil {
+		return err
+	}
+	histories, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, history := range histories {
+		if _, err := a.site.conn.Exec(ctx, "ANALYZE "+history); err != nil {
+			return fmt.Errorf("analyze %s: %w", history, err)
+		}
+	}
 	return nil
 }
 

@@ -35,9 +35,10 @@ CREATE FUNCTION chainify.mirror_rows(table_id integer, block bigint) RETURNS SET
     AS 'MODULE_PATHNAME', 'chainify_mirror_rows' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off;
+-- The plan is kept while the history grows, so it has to be one by the index whatever the size now.
 CREATE FUNCTION chainify.mirror_changes(table_id integer, after bigint, up_to bigint) RETURNS SETOF bytea
     AS 'MODULE_PATHNAME', 'chainify_mirror_changes' LANGUAGE C STABLE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off;
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off SET enable_seqscan = off;
 REVOKE ALL ON FUNCTION chainify.mirror_rows, chainify.mirror_changes FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.mirror_rows, chainify.mirror_changes TO chainify_reader;

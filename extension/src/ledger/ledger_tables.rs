@@ -394,15 +394,6 @@ impl LedgerTable {
         )
     }
 
-    /// Lets the history's index of blocks know the pages added since.
-    pub fn summarising(&self) -> String {
-        format!(
-            "SELECT brin_summarize_new_values(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-            WHERE i.indrelid = {}::regclass AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'brin')",
-            literal(self.history.as_deref().unwrap_or_default()),
-        )
-    }
-
     /// Rows that differ between what is expected at the end of block `number` and what the table
     /// holds: the key, the expected and the found row as jsonb. The canonical key, the partition
     /// and place of the found row and the expected row follow, for repair.

@@ -79,7 +79,6 @@ fn fold(client: &SpiClient<'_>, to: i64) -> u64 {
         }
         spi::connected(|| {
             changes += spi::execute(&table.folding(to), &[]);
-            spi::execute(&table.summarising(), &[]);
             let sql = "UPDATE chainify_ledger.ledger_table SET base_block = $2 WHERE id = $1";
             spi::query(sql, &[cell(table.id), cell(to)], |_| ());
         });
