@@ -18,7 +18,7 @@ pub struct BlockIndex {
     pub pages_per_range: i64,
 }
 
-/// What of an index is to be summed up.
+/// The ranges of an index that are to be summed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Every range that has no summary.
@@ -42,7 +42,7 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// What is due now; None: no range is full that was not summed up.
+    /// The ranges that are due now; None: no range is full that was not summed up.
     pub fn due(&self, of: &BlockIndex) -> Option<Due> {
         let Some(done) = self.done.get(&of.index) else {
             return Some(Due::All);
