@@ -21,8 +21,8 @@ const ROWS: c_long = 16;
 /// A piece ends with the rows that bring it to so many bytes.
 const BYTES: usize = 256 << 10;
 
-/// A query that changes nothing, under the snapshot of the calling statement. What a set keeps
-/// from call to call.
+/// A query that changes nothing, under the snapshot of the calling statement. A set keeps it from
+/// call to call.
 pub struct Open {
     /// Pinned, so that no CLOSE of the caller ends it and no other cursor takes its name. Null
     /// after the end.
