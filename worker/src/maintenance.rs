@@ -127,10 +127,13 @@ pub fn run(host: &mut impl Host) {
     let mut kinds = kinds.map(|work| (work, None));
     let mut summaries = Summaries::default();
     while asked(host, |host| host.node_is_there()) {
+        let mut more = false;
         for (work, rests_until) in &mut kinds {
-            do_all(host, &mut summaries, *work, rests_until);
+            more |= do_much(host, &mut summaries, *work, rests_until);
         }
-        host.wait(LOOK);
+        if !more {
+            host.wait(LOOK);
+        }
     }
 }
 
@@ -154,16 +157,23 @@ fn asked<H: Host>(host: &mut H, ask: impl FnOnce(&mut H) -> Result<bool, Failure
     })
 }
 
-/// Does all work of one kind that there is, unless it failed, or gave way, a moment ago.
-fn do_all(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_until: &mut Option<Duration>) {
-    if rests_until.is_some_and(|until| host.now() < until) {
-        return;
+/// Does all work of one kind that there is, unless it failed, or gave way, a moment ago. Work that
+/// takes longer than a look gives other kinds their turn: true means that there may be more.
+fn do_much(
+    host: &mut impl Host,
+    summaries: &mut Summaries,
+    work: Work,
+    rests_until: &mut Option<Duration>,
+) -> bool {
+    let began = host.now();
+    if rests_until.is_some_and(|until| began < until) {
+        return false;
     }
     *rests_until = None;
     let pause = loop {
         match do_one(host, summaries, work) {
             Ok(Done::Some) => host.wait(Duration::ZERO),
-            Ok(Done::All) => return,
+            Ok(Done::All) => return false,
             Ok(Done::GaveWay) => break AFTER_GIVING_WAY,
             Err(failure) if GAVE_WAY.contains(&failure.sqlstate.as_str()) => {
                 host.say(Level::Log, &format!("{}: {}", work.name(), failure.message));
@@ -174,8 +184,12 @@ fn do_all(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_unt
                 break AFTER_FAILURE;
             }
         }
+        if host.now() >= began + LOOK {
+            return true;
+        }
     };
     *rests_until = Some(host.now() + pause);
+    false
 }
 
 impl Work {

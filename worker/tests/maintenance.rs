@@ -27,6 +27,7 @@ struct Database {
     indexes: Vec<BlockIndex>,
     sums: VecDeque<Result<(), Failure>>,
     folds: VecDeque<Result<Option<i64>, Failure>>,
+    fold_takes: Duration,
     audits: VecDeque<Result<Audited, Failure>>,
     tables: Vec<TableRead>,
     scrubs: VecDeque<Result<Option<i64>, Failure>>,
@@ -48,6 +49,7 @@ impl Database {
             indexes: Vec::new(),
             sums: VecDeque::new(),
             folds: VecDeque::new(),
+            fold_takes: Duration::ZERO,
             audits: VecDeque::new(),
             tables: Vec::new(),
             scrubs: VecDeque::new(),
@@ -132,6 +134,7 @@ impl Host for Database {
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure> {
         assert_eq!(changes_max, 10_000);
         self.note("fold");
+        self.now += self.fold_takes;
         self.folds.pop_front().unwrap_or(Ok(None))
     }
 
@@ -251,7 +254,7 @@ fn history_that_is_not_as_agreed_is_recorded() {
 
 #[test]
 fn the_past_is_read_at_the_scrubbers_rate() {
-    let mut database = Database::new(3);
+    let mut database = Database::new(5);
     let read = |block, findings| Ok(Audited { block: Some(block), findings });
     database.audits = [read(10, 0), read(20, 2)].into();
     database.run();
@@ -327,4 +330,15 @@ fn an_index_that_cannot_be_summed_up_is_told_and_rests() {
     database.run();
     assert_eq!(database.when("sums up 1 All"), [0, 60]);
     assert_eq!(database.when("Warning summing up indexes by block: no luck (XX001) It rains."), [0]);
+}
+
+#[test]
+fn work_without_an_end_gives_other_work_its_turn() {
+    let mut database = Database::new(10);
+    database.folds = (1..100).map(|block| Ok(Some(block))).collect();
+    database.fold_takes = SECOND / 2;
+    database.run();
+    assert_eq!(database.when("fold").len(), 20, "it never waits");
+    assert_eq!(database.when("indexes"), (0..10).collect::<Vec<_>>());
+    assert_eq!(database.when("tables"), (1..11).collect::<Vec<_>>());
 }
