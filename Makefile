@@ -320,8 +320,11 @@ performance:
 
 ## test: all that CI runs. First check, test-rust and the tests of deployment and pages beside test-go; then the SQL tests and those of MariaDB beside test-analytics; then test-bench and e2e
 .PHONY: test
-# The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer.
+# The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
+# information of what is built here, nor builds it again.
 test: export CARGO_PROFILE_RELEASE_LTO = off
+test: export CARGO_PROFILE_RELEASE_DEBUG = false
+test: export CARGO_INCREMENTAL = 0
 test:
 	@scripts/stages setup 'pgtree test-go & check test-rust check-deploy check-explorer' 'installcheck test-mariadb & test-analytics' test-bench e2e
 
