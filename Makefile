@@ -325,6 +325,8 @@ performance:
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test: export CARGO_PROFILE_RELEASE_DEBUG = false
 test: export CARGO_INCREMENTAL = 0
+# check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector.
+test: export GOFLAGS := $(GOFLAGS) -vet=off
 test:
 	@scripts/stages setup 'pgtree test-go & check test-rust check-deploy check-explorer' 'installcheck test-mariadb & test-analytics' test-bench e2e
 
