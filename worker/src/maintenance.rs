@@ -159,12 +159,7 @@ fn asked<H: Host>(host: &mut H, ask: impl FnOnce(&mut H) -> Result<bool, Failure
 
 /// Does all work of one kind that there is, unless it failed, or gave way, a moment ago. Work that
 /// takes longer than a look gives other kinds their turn: true means that there may be more.
-fn do_much(
-    host: &mut impl Host,
-    summaries: &mut Summaries,
-    work: Work,
-    rests_until: &mut Option<Duration>,
-) -> bool {
+fn do_much(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_until: &mut Option<Duration>) -> bool {
     let began = host.now();
     if rests_until.is_some_and(|until| began < until) {
         return false;

@@ -11,6 +11,7 @@ pub use crate::pg::base::cell::{cell, Cell};
 use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::major;
+use crate::pg::base::record::{Record, RowValue};
 use crate::pg::base::relation::{Shape, Tuple};
 use crate::pg::base::version;
 
@@ -310,6 +311,26 @@ impl Call<'_> {
 }
 
 impl Call<'_> {
+    /// Argument `index` from 0; None when NULL. Raises 42P13 when it is not declared `record`.
+    pub fn record_arg(&self, index: usize) -> Option<Record> {
+        let call = self.fcinfo();
+        // SAFETY: the index is checked against the call, and the declared type; a record's datum is
+        // a row with its type in its header.
+        unsafe {
+            if index >= (*call).nargs as usize || (*(*call).args.as_ptr().add(index)).isnull {
+                return None;
+            }
+            self.check_type(index, pg_sys::RECORDOID);
+            let datum = (*(*call).args.as_ptr().add(index)).value;
+            Some(Record::of(datum))
+        }
+    }
+
+    /// Returns a row of the declared type.
+    pub fn row_value(&self, row: RowValue) -> Answer {
+        self.datum(row.0)
+    }
+
     /// The table whose row type argument `index` from 0 is declared with in this call, InvalidOid
     /// for another type.
     pub fn table_of_arg(&self, index: i32) -> pg_sys::Oid {

@@ -4,14 +4,13 @@
 //! piece goes out before the last row is read, and memory holds the rows of one piece.
 use std::ffi::c_long;
 use std::mem::size_of;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::c_string::c_string;
 use crate::pg::base::cell::Cell;
 use crate::pg::base::cursor::Row;
-use crate::pg::base::error::{enter, OrRaise, PgError};
+use crate::pg::base::error::{enter, PgError};
 use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::own_search_path::own_path;
 use crate::pg::base::spi::{self, connect, connected, SpiClient};
@@ -37,13 +36,7 @@ impl Open {
 
     /// Opens a query whose text is made up; its plan is not kept.
     pub fn once(_connection: &SpiClient<'_>, sql: &str) -> Self {
-        let text = c_string(sql).or_raise();
-        // SAFETY: SPI is connected, as the client shows; the query has no parameters.
-        Open::pinned(own_path(|| unsafe {
-            let (types, values, nulls) = (null_mut(), null_mut(), null());
-            let (text, read_only) = (text.as_ptr(), true);
-            pg_sys::SPI_cursor_open_with_args(null(), text, 0, types, values, nulls, read_only, 0)
-        }))
+        Open::pinned(spi::open_once(sql))
     }
 
     fn pinned(portal: pg_sys::Portal) -> Self {

@@ -1,33 +1,15 @@
-//! Rows given as SQL arguments: `f(t)` where `t` is a table's alias.
+//! Rows as values: arguments `f(t)` where `t` is a table's alias, and columns of results.
 
 use pgrx::pg_sys;
 
 use crate::pg::base::cell::reads_as;
 use crate::pg::base::error::PgError;
-use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::relation::{Lock, Relation, Scratch, Tuple};
 
-/// A row argument, in the memory of the call.
+/// A row as a value, in the memory of the call or of the result.
 pub struct Record {
     header: pg_sys::HeapTupleHeader,
     row_type: pg_sys::Oid,
-}
-
-impl Call<'_> {
-    /// Argument `index` from 0; None when NULL. Raises 42P13 when it is not declared `record`.
-    pub fn record_arg(&self, index: usize) -> Option<Record> {
-        let call = self.fcinfo();
-        // SAFETY: the index is checked against the call, and the declared type; a record's datum is
-        // a row with its type in its header.
-        unsafe {
-            if index >= (*call).nargs as usize || (*(*call).args.as_ptr().add(index)).isnull {
-                return None;
-            }
-            self.check_type(index, pg_sys::RECORDOID);
-            let datum = (*(*call).args.as_ptr().add(index)).value;
-            Some(Record::of(datum))
-        }
-    }
 }
 
 impl Record {
@@ -122,11 +104,4 @@ impl Record {
 }
 
 /// A row as a value, in the memory of the call.
-pub struct RowValue(pg_sys::Datum);
-
-impl Call<'_> {
-    /// Returns a row of the declared type.
-    pub fn row_value(&self, row: RowValue) -> Answer {
-        self.datum(row.0)
-    }
-}
+pub struct RowValue(pub(in crate::pg) pg_sys::Datum);

@@ -314,6 +314,18 @@ pub(in crate::pg) fn open(sql: &str, args: &[Cell]) -> pg_sys::Portal {
     })
 }
 
+/// The same of a query whose text is made up; its plan is not kept.
+pub(in crate::pg) fn open_once(sql: &str) -> pg_sys::Portal {
+    let text = c_string(sql).or_raise();
+    // SAFETY: SPI is connected; the query has no parameters.
+    own_path(|| unsafe {
+        let (types, values) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (name, nulls, read_only) = (std::ptr::null(), std::ptr::null(), true);
+        let text = text.as_ptr();
+        pg_sys::SPI_cursor_open_with_args(name, text, 0, types, values, nulls, read_only, 0)
+    })
+}
+
 /// Runs a statement whose text is made up; its plan is not kept.
 pub fn execute(sql: &str, args: &[Cell]) -> u64 {
     rows(own_path(|| once(sql, args)), &mut |_| ())
