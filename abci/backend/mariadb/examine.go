@@ -27,7 +27,8 @@ type settings struct {
 	flush                     int
 	rollback, binlog, strange bool
 	clock                     time.Time
-	role, installed           bool
+	installed                 bool
+	holders                   error // of the procedure that ends holders of rows
 }
 
 // Examine checks a database for its operator. It changes nothing.
@@ -64,6 +65,9 @@ func readSettings(ctx context.Context, q querier, name names) (settings, error) 
 	s.clock = time.UnixMicro(int64(clock * 1e6))
 	_, err = readPosition(ctx, q, name)
 	s.installed = errorNumber(err) == 0
+	if s.installed { // no connection has the number 0, so that it ends none
+		_, s.holders = q.ExecContext(ctx, name.in("CALL %L.end_holders(0, 0)"))
+	}
 	return s, nil
 }
 
@@ -92,6 +96,10 @@ func (s settings) judge(before, after time.Time) []backend.Condition {
 		},
 		{"binary log", s.binlog, backend.Warn, "log_bin is on: each block is written twice, and a replica has no ledger of its own", "skip-log-bin in the server's configuration, then restart"},
 		{"names", s.strange, backend.Bad, "lower_case_table_names is not 0", "Make the server anew with lower_case_table_names = 0."},
+		{
+			"holders of rows", s.holders != nil, backend.Warn, fmt.Sprintf("sessions that hold rows are not ended, and blocks wait for them: %v", s.holders),
+			mendOfHolders(s.holders),
+		},
 		{"clocks", apart > clockApartMax, backend.Warn, fmt.Sprintf("the database's clock is %s from the node's", apart.Round(time.Millisecond)), "Keep both machines' clocks right (NTP)."},
 	}
 	found := make([]backend.Condition, 0, len(rules)+1)
@@ -113,6 +121,17 @@ func (s settings) tooOld() bool {
 	major, err := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
 	return errors.Join(err, err2) != nil || major*100+minor < versionLeast
+}
+
+// mendOfHolders says what to do when the procedure that ends holders of rows cannot be called.
+func mendOfHolders(err error) string {
+	switch errorNumber(err) {
+	case 1227: // its definer lacks a right
+		return "As root: GRANT PROCESS, CONNECTION ADMIN ON *.* to the administrator who installed the ledger, or repeat chainify install-mariadb as one with these rights."
+	case 1449: // there is no such definer
+		return "Repeat chainify install-mariadb as an administrator whose account stays."
+	}
+	return "As an administrator: repeat chainify install-mariadb."
 }
 
 // reason is an error's cause in one line.

@@ -2,6 +2,7 @@ package mariadb
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,4 +109,30 @@ func TestExaminationNamesWhatTheServerLacks(t *testing.T) {
 	if !(settings{version: "8.0.36"}).tooOld() || !(settings{version: "10.6.2-MariaDB"}).tooOld() || (settings{version: "11.4.2-MariaDB-log"}).tooOld() {
 		t.Error("versions")
 	}
+}
+
+// The node goes on without the procedure that ends holders of rows, so that examination alone tells
+// that it is missing, or that its definer has lost account or rights.
+func TestExaminationNamesAMissingEndOfHolders(t *testing.T) {
+	o := fresh(t, items)
+	administrator := o.name + "_dba"
+	o.run(t, "CREATE USER "+administrator+"@localhost; GRANT ALL ON *.* TO "+administrator+"@localhost")
+	t.Cleanup(func() { o.run(t, "DROP USER IF EXISTS "+administrator+"@localhost") })
+	expect := func(level backend.Level, found, mend string) {
+		t.Helper()
+		all := Examine(t.Context(), o.dsn)
+		at := slices.IndexFunc(all, func(f backend.Condition) bool { return f.Check == "holders of rows" })
+		if at < 0 || all[at].Level != level || !strings.Contains(all[at].Found, found) || !strings.Contains(all[at].Mend, mend) {
+			t.Errorf("%+v, want %q and %q", all, found, mend)
+		}
+	}
+	expect(backend.Good, "as it should be", "")
+	o.run(t, "DROP PROCEDURE "+o.name+"_ledger.end_holders")
+	expect(backend.Warn, "end_holders does not exist", "repeat chainify install-mariadb")
+	o.run(t, names{o.name}.in("CREATE DEFINER = "+administrator+"@localhost PROCEDURE %L."+endHolders))
+	expect(backend.Good, "as it should be", "")
+	o.run(t, "REVOKE PROCESS ON *.* FROM "+administrator+"@localhost")
+	expect(backend.Warn, "PROCESS", "GRANT PROCESS, CONNECTION ADMIN")
+	o.run(t, "DROP USER "+administrator+"@localhost")
+	expect(backend.Warn, "definer", "whose account stays")
 }
