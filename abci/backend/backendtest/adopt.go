@@ -51,7 +51,7 @@ func testAdopt(r *run) {
 	if x := r.execute(block); x.Hash != good.Hash {
 		r.Fatalf("executed after a rolled back adoption, the block gives %x, want %x", x.Hash, good.Hash)
 	}
-	x, err := adopt(past, good.Hash) // with the block still open
+	x, err := adopt(backwards{past}, good.Hash) // with the block still open
 	r.must("adopt", err)
 	if x.Hash != good.Hash || len(x.Results) != len(good.Results) {
 		r.Fatalf("adopted, the block is %x with %d results", x.Hash, len(x.Results))

@@ -73,6 +73,7 @@ func (r *run) takeTold(from backend.Past, certified wire.Hash) (*wire.Header, er
 		return nil, fmt.Errorf("%w: %s", backend.ErrNoHelp, err)
 	}
 	k.header = told.Raw
+	k.sort()
 	if _, err := k.check(r.block.Number, certified); err != nil {
 		return nil, fmt.Errorf("%w: %s", backend.ErrFalse, err)
 	}

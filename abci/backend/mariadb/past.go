@@ -1,10 +1,13 @@
 package mariadb
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/canonical"
@@ -249,6 +252,7 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
 	}
+	k.sort()
 	header, err := k.check(block.Number, certified)
 	if err != nil {
 		return err
@@ -281,6 +285,14 @@ func (k *kept) take(part []byte) error {
 	}
 	k.changes = append(k.changes, c)
 	return nil
+}
+
+// sort brings changes that were told into canonical order: each database tells them in one of its
+// own.
+func (k *kept) sort() {
+	slices.SortFunc(k.changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), bytes.Compare(a.Key, b.Key), cmp.Compare(a.Serial, b.Serial))
+	})
 }
 
 // changeOf reads the next change that another organisation told.
