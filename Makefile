@@ -255,6 +255,7 @@ ifdef RATE
 soak: steady
 else
 soak: pgtree build-node build-clock
+	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) $(GO) test -count=1 -timeout 10m -run TestAStandbyNodeTakesOver ./e2e
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
@@ -264,9 +265,10 @@ tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 20m -v -run TestTamperedOrganisationsComeBack ./e2e
 
-## soak-long: tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering (thirty minutes)
+## soak-long: tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (half an hour)
 .PHONY: soak-long
 soak-long: pgtree build-node build-clock tamper
+	@scripts/setup-mariadb
 	scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -run TestTamperMatrix ./backend/postgres -args -whole'
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 30m -v -run TestListsUnderFaults ./e2e -args -lists-time 2m

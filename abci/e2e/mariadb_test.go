@@ -67,8 +67,7 @@ func createClients(ctx context.Context, o *harness.Organisation) error {
 	if o.MariaDB == nil {
 		return o.Exec(ctx, "postgres", "CREATE ROLE clerk LOGIN IN ROLE chainify_client; GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; CREATE ROLE dba LOGIN IN ROLE chainify_admin; GRANT ALL ON stock TO dba; ALTER TABLE stock OWNER TO dba")
 	}
-	_, err := o.Tool(ctx, "install-mariadb", "--dsn", o.MariaDB.DSN(database, "root"), "--node", harness.NodeRole+"@localhost", "--client", "clerk", "--client", "dba")
-	return errors.Join(err, o.MariaDB.Exec(ctx, "root", database, `GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; GRANT bank_admin TO dba;
+	return errors.Join(o.InstallMariaDB(ctx, "clerk", "dba"), o.MariaDB.Exec(ctx, "root", database, `GRANT SELECT, INSERT, UPDATE, DELETE ON stock TO clerk; GRANT bank_admin TO dba;
 		CREATE USER till@localhost; GRANT clerk TO till@localhost; SET DEFAULT ROLE clerk FOR till@localhost`))
 }
 
@@ -132,12 +131,7 @@ func sellEffects(t *testing.T, id, pieces int64) *wire.Statement {
 // pieces reads the sum of all pieces at an organisation.
 func pieces(ctx context.Context, t *testing.T, o *harness.Organisation) (sum int64) {
 	t.Helper()
-	const query = "SELECT CAST(sum(pieces) AS decimal(20)) FROM stock"
-	if o.MariaDB != nil {
-		must(t, o.MariaDB.Scan(ctx, database, query, &sum))
-		return sum
-	}
-	must(t, o.Scan(ctx, query, &sum))
+	must(t, o.Scan(ctx, "SELECT CAST(sum(pieces) AS decimal(20)) FROM stock", &sum))
 	return sum
 }
 
@@ -425,13 +419,7 @@ func tamperedRowComesBack(ctx context.Context, t *testing.T, net *harness.Networ
 	must(t, harness.Poll(ctx, catchUpLimit, "the row is right", func(ctx context.Context) (bool, string, error) {
 		var have, want int64
 		query := fmt.Sprintf("SELECT pieces FROM stock WHERE id = %d", id)
-		read := good.Scan
-		if good.MariaDB != nil {
-			read = func(ctx context.Context, sql string, into ...any) error {
-				return good.MariaDB.Scan(ctx, database, sql, into...)
-			}
-		}
-		if err := errors.Join(odd.MariaDB.Scan(ctx, database, query, &have), read(ctx, query, &want)); err != nil {
+		if err := errors.Join(odd.Scan(ctx, query, &have), good.Scan(ctx, query, &want)); err != nil {
 			return false, err.Error(), nil
 		}
 		return have == want, fmt.Sprintf("it has %d, want %d", have, want), nil

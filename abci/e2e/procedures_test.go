@@ -45,12 +45,21 @@ func makeTake(ctx context.Context, o *harness.Organisation) error {
 // third, whose digests it gives.
 func attachTake(ctx context.Context, t *testing.T, net *harness.Network) (here, there string) {
 	t.Helper()
-	must(t, net.Organisations[0].Scan(ctx, "SELECT chainify.procedure_digest('public.take(bigint, bigint)')", &there))
-	must(t, net.Organisations[2].MariaDB.Scan(ctx, database, "SELECT bank_ledger.procedure_digest('take')", &here))
-	succeeds(ctx, t, net.Organisations[0], "dba", &wire.Statement{
-		Kind: wire.Kind_KIND_DEPLOY, Sql: fmt.Sprintf("ATTACH PROCEDURE public.take (bigint, bigint) ENCODING 2 MARIADB %s POSTGRESQL %s", here, there),
-	})
+	there, err := net.Organisations[0].ProcedureDigest(ctx, "take", "bigint, bigint")
+	must(t, err)
+	here, err = net.Organisations[2].ProcedureDigest(ctx, "take", "bigint, bigint")
+	must(t, err)
+	attachProcedure(ctx, t, net, "take", "bigint, bigint")
 	return here, there
+}
+
+// attachProcedure puts a procedure on the ledger, in the words of the first organisation with each
+// engine.
+func attachProcedure(ctx context.Context, t *testing.T, net *harness.Network, name, types string) {
+	t.Helper()
+	text, err := net.ProcedureAttached(ctx, name, types)
+	must(t, err)
+	succeeds(ctx, t, net.Organisations[0], "dba", &wire.Statement{Kind: wire.Kind_KIND_DEPLOY, Sql: text})
 }
 
 // Two organisations with a PostgreSQL and two with a MariaDB call a procedure, which each has in

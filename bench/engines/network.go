@@ -74,6 +74,7 @@ func open(ctx context.Context, cfg Config, dir string, mariaDB []string, s schem
 
 // found makes a network with tables on the ledger, whose nodes run.
 func found(ctx context.Context, cfg harness.Config, s schema, attach string) (*harness.Network, error) {
+	cfg.Settings = map[string]any{"scrub_interval": scrubInterval}
 	net, err := harness.New(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -84,11 +85,6 @@ func found(ctx context.Context, cfg harness.Config, s schema, attach string) (*h
 		func() error { return net.EnableChainify(ctx) },
 		func() error { return net.Each(func(o *harness.Organisation) error { return fill(ctx, o, s) }) },
 		func() error { return net.InitNodes(ctx) },
-		func() error {
-			return net.Each(func(o *harness.Organisation) error {
-				return o.Configure(map[string]any{"scrub_interval": scrubInterval})
-			})
-		},
 		func() error { return net.StartNodes(ctx, readyLimit) },
 		func() error {
 			_, err := submit(ctx, net.Organisations[0], operator, &wire.Statement{Kind: wire.Kind_KIND_DEPLOY, Sql: attach})
@@ -123,7 +119,7 @@ func fill(ctx context.Context, o *harness.Organisation, s schema) error {
 		}
 		return o.Exec(ctx, "postgres", sql)
 	}
-	if _, err := o.Tool(ctx, "install-mariadb", "--dsn", o.MariaDB.DSN(database, "root"), "--node", harness.NodeRole+"@localhost", "--client", role, "--client", operator); err != nil {
+	if err := o.InstallMariaDB(ctx, role, operator); err != nil {
 		return err
 	}
 	sql := s.mariaDB + "; GRANT " + database + "_admin TO " + operator

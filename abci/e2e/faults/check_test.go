@@ -1,17 +1,20 @@
 package faults
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
 // sound is what two organisations say after a run in which all went well.
 func sound() ([]Answer, []Evidence) {
 	answers := []Answer{
-		{Organisation: "acme", Client: 1, ID: []byte("a"), Block: 2, Index: 0, Succeeded: true},
-		{Organisation: "bolt", Client: 2, ID: []byte("b"), Block: 2, Index: 1, SQLState: "23514"},
-		{Organisation: "acme", Client: 1, ID: []byte("r")}, // refused by the order
+		{"acme", 1, harness.Outcome{ID: []byte("a"), Block: 2, Index: 0, Succeeded: true}},
+		{"bolt", 2, harness.Outcome{ID: []byte("b"), Block: 2, Index: 1, SQLState: "23514"}},
+		{"acme", 1, harness.Outcome{ID: []byte("r")}}, // refused by the order
 	}
 	var all []Evidence
 	for _, name := range []string{"acme", "bolt"} {
@@ -106,5 +109,18 @@ func TestWhoeverHasWorkersHasToUseThem(t *testing.T) {
 		if v := checkParts(m, c.blocks, c.inParts); len(v) != c.want {
 			t.Errorf("%d blocks, in parts %v: %v, want %d violations", c.blocks, c.inParts, v, c.want)
 		}
+	}
+}
+
+func TestStatementsNameWhoseCounterTheyAddTo(t *testing.T) {
+	for _, mix := range [][]transaction{postgresMix, enginesMix} {
+		for _, kind := range mix {
+			if sql := fmt.Sprintf(kind.sql, 12); clientOf(sql) != 12 {
+				t.Errorf("%s: client %d", sql, clientOf(sql))
+			}
+		}
+	}
+	if client := clientOf("ATTACH TABLE public.counters ENCODING 2"); client != 0 {
+		t.Errorf("client %d", client)
 	}
 }

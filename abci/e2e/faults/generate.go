@@ -42,6 +42,9 @@ func Random(seed uint64, duration time.Duration) Manifest {
 	if rng.IntN(5) < 2 {
 		m.Workers = 2
 	}
+	if m.Organisations == 4 && rng.IntN(4) == 0 {
+		m.MariaDB, m.Workers = []string{"cargo", "delta"}, 1
+	}
 	victim := names[rng.IntN(m.Organisations)] // of all tampering: c organisations that lie alike would be right
 	at := firstFault
 	for at < duration && len(m.Faults) < faultsMax {
@@ -84,7 +87,7 @@ func (m Manifest) drawAny(rng *rand.Rand, at time.Duration, victim string) Fault
 	for _, i := range rng.Perm(len(who))[:count] {
 		f.Members = append(f.Members, who[i])
 	}
-	if strings.HasPrefix(f.Kind, tampering) {
+	if strings.HasPrefix(f.Kind, kindTamper) {
 		f.Members = []string{victim}
 	}
 	slices.SortFunc(f.Members, cmp.Compare)

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
@@ -16,10 +13,10 @@ import (
 const (
 	kindPartition    = "partition"
 	kindJumpClock    = "jump_clock"
-	tampering        = "tamper_" // all that begin so
-	kindFullDatabase = "full_disk_postgres"
+	kindTamper       = "tamper_" // all that begin so
+	kindFullDatabase = "full_disk_database"
 	kindFullNode     = "full_disk_node"
-	kindSlowDatabase = "slow_disk_postgres"
+	kindSlowDatabase = "slow_disk_database"
 	kindSlowNode     = "slow_disk_node"
 
 	wholeCommit = "before_part_commit" // of a crash: passed by blocks without parts, too
@@ -38,6 +35,7 @@ const (
 type kind struct {
 	needs    func(capabilities) error // says why the machine cannot do it; nil: always possible
 	database bool                     // it hits databases, which not every member has
+	postgres bool                     // and PostgreSQL alone
 	ends     bool                     // the member's processes end by it, or may; end starts them again
 	alone    bool                     // no two of the kind at a time: together they are another fault
 	points   []string                 // what Fault.Point may be
@@ -58,27 +56,27 @@ type member struct {
 // kinds are all faults that a manifest can name.
 var kinds = map[string]kind{
 	"kill_node":     {ends: true, begin: killNode, end: startNode},
-	"kill_postgres": {database: true, ends: true, begin: killPostgres, end: startPostgres},
-	"kill_both":     {database: true, ends: true, begin: both(killNode, killPostgres), end: both(startNode, startPostgres)},
+	"kill_database": {database: true, ends: true, begin: killDatabase, end: startDatabase},
+	"kill_both":     {database: true, ends: true, begin: both(killNode, killDatabase), end: both(startNode, startDatabase)},
 	"stop_node":     {ends: true, begin: stopNode, end: startNode},
-	"stop_postgres": {database: true, ends: true, begin: stopPostgres, end: startPostgres},
+	"stop_database": {database: true, ends: true, begin: stopDatabase, end: startDatabase},
 	// the work of the next start after a crash, but under load from the first moment
-	"restart_postgres":  {database: true, begin: both(stopPostgresNow, startPostgres), end: nothing},
+	"restart_database":  {database: true, begin: both(stopDatabaseNow, startDatabase), end: nothing},
 	"pause_node":        {begin: pauseNode, end: resumeNode},
-	"pause_postgres":    {database: true, begin: pausePostgres, end: resumePostgres},
-	"pause_both":        {database: true, begin: both(pausePostgres, pauseNode), end: both(resumeNode, resumePostgres)},
+	"pause_database":    {database: true, begin: pauseDatabase, end: resumeDatabase},
+	"pause_both":        {database: true, begin: both(pauseDatabase, pauseNode), end: both(resumeNode, resumeDatabase)},
 	kindPartition:       {needs: capabilities.lan, alone: true, begin: nothing, end: nothing}, // by run.change, for all members at once
-	"tamper_rows":       {database: true, begin: tamperRows, end: nothing},
-	"tamper_history":    {database: true, begin: tamperHistory, end: nothing},
-	"tamper_everything": {database: true, begin: tamperEverything, end: nothing},
+	"tamper_rows":       {database: true, begin: otherRows.begins, end: nothing},
+	"tamper_history":    {database: true, begin: otherHistory.begins, end: nothing},
+	"tamper_everything": {database: true, begin: everything.begins, end: nothing},
 	"older_data":        {database: true, begin: copyData, end: restoreData},
-	"tamper_rejoin":     {database: true, begin: tamperRejoin, end: rejoin},
-	kindFullDatabase:    {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
+	"tamper_rejoin":     {database: true, begin: agreed.begins, end: rejoin},
+	kindFullDatabase:    {needs: capabilities.mounts, database: true, postgres: true, ends: true, begin: fillDatabase, end: freeDatabase},
 	kindFullNode:        {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
 	kindSlowDatabase:    {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
 	kindSlowNode:        {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},
 	kindJumpClock:       {needs: capabilities.clocks, alone: true, ends: true, points: clockPoints, begin: jumpClock, end: resetClock},
-	"crash_postgres":    {database: true, points: databasePoints, crashed: databaseCrashed, begin: armDatabase, end: disarmDatabase},
+	"crash_postgres":    {database: true, postgres: true, points: postgresPoints, crashed: postgresCrashed, begin: armPostgres, end: disarmPostgres},
 	"crash_node":        {ends: true, points: nodePoints(), crashed: nodeCrashed, begin: crashNode, end: startNodeAgain},
 }
 
@@ -89,9 +87,9 @@ var clockPoints = []string{farBehind, "-15s", "15s", "1h"}
 
 const farBehind = "-1h"
 
-// databasePoints are the extension's crash points (spec/parallel.md); those of parts are passed
+// postgresPoints are the extension's crash points (spec/parallel.md); those of parts are passed
 // where several processes execute a block.
-var databasePoints = []string{"parts_ready", wholeCommit, "after_part_commit:1", "before_block_commit", "after_block_commit"}
+var postgresPoints = []string{"parts_ready", wholeCommit, "after_part_commit:1", "before_block_commit", "after_block_commit"}
 
 // nodePoints are CometBFT's: the n-th call of fail.Fail in its commit path after the node began.
 // There are nine for each order block, so that these are the places of two blocks.
@@ -125,128 +123,42 @@ func startNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.S
 func pauseNode(_ context.Context, _ *run, m *member, _ Fault) error  { return m.PauseNode() }
 func resumeNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.ResumeNode() }
 
-func killPostgres(_ context.Context, _ *run, m *member, _ Fault) error {
-	m.organisation.Cluster.Kill()
+func killDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	m.organisation.Server().Kill()
 	return nil
 }
 
-func stopPostgres(_ context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.Stop()
+func stopDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Server().Stop()
 }
 
-func stopPostgresNow(_ context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.StopNow()
+func stopDatabaseNow(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Server().StopNow()
 }
 
-func startPostgres(ctx context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.Start(ctx)
+func startDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Server().Start(ctx)
 }
 
-func pausePostgres(_ context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.Pause()
+func pauseDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Server().Pause()
 }
 
-func resumePostgres(_ context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.Resume()
-}
-
-// tamperRows changes rows behind the ledger's back.
-func tamperRows(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, "ALTER TABLE checking DISABLE TRIGGER ALL",
-		"UPDATE checking SET balance = balance + 1000000 WHERE custid % 10 = 3",
-		"ALTER TABLE checking ENABLE TRIGGER ALL")
-}
-
-// recent bounds tampering to the history that repair reads. No checkpoint tells of older rows:
-// verify_ledger finds it, nothing puts it right.
-const recent = " AND _block > (SELECT coalesce(min(block), 0) FROM chainify.checkpoints)"
-
-// tamperHistory changes rows and the history that would tell how to put them right.
-func tamperHistory(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, "ALTER TABLE savings DISABLE TRIGGER ALL",
-		"UPDATE savings SET balance = balance + 7 WHERE custid % 10 = 4",
-		"UPDATE chainify_history.savings SET balance = balance + 7 WHERE custid % 10 = 4"+recent,
-		"ALTER TABLE savings ENABLE TRIGGER ALL")
-}
-
-// everything leaves nothing of a table that could tell its rows: another organisation has to.
-var everything = []string{
-	"ALTER TABLE savings DISABLE TRIGGER ALL",
-	"UPDATE savings SET balance = balance + 9 WHERE custid % 10 = 5",
-	"UPDATE chainify_history.savings SET balance = balance + 9 WHERE custid % 10 = 5" + recent,
-	"UPDATE chainify_checkpoint.savings SET balance = balance + 9 WHERE custid % 10 = 5",
-	"ALTER TABLE savings ENABLE TRIGGER ALL",
-}
-
-func tamperEverything(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, everything...)
-}
-
-// tamperRejoin changes also what the ledger says was agreed, the last block included, and what it
-// began with: nothing helps, and who is hit is excluded by the next block.
-func tamperRejoin(ctx context.Context, r *run, m *member, _ Fault) error {
-	return r.tamper(ctx, m, append([]string{
-		"LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE",
-		"UPDATE chainify_ledger.initial_table SET table_state = " + flipped("table_state"),
-		"CREATE TABLE tampered AS SELECT number FROM chainify_ledger.block",
-		"UPDATE chainify_ledger.block SET state_root = " + flipped("state_root"),
-		"UPDATE chainify_ledger.table_state SET row_count = row_count + 1", // no block comes out right from here on
-	}, everything...)...)
-}
-
-// rejoin is what an operator does about it: puts back what was agreed, and asks to take part again
-// as soon as that is refused no more.
-func rejoin(ctx context.Context, r *run, m *member, _ Fault) error {
-	if err := r.tamper(ctx, m, "UPDATE chainify_ledger.initial_table SET table_state = "+flipped("table_state"),
-		"UPDATE chainify_ledger.block b SET state_root = "+flipped("state_root")+" FROM tampered t WHERE t.number = b.number",
-		"DROP TABLE tampered"); err != nil {
-		return err
-	}
-	return harness.Poll(ctx, rejoinLimit, "rejoining of "+m.Name, func(ctx context.Context) (bool, string, error) {
-		state, err := within(ctx, m.organisation.State)
-		switch {
-		case err != nil:
-			return false, err.Error(), nil
-		case state == "excluded":
-			_, err = m.Run(ctx, "rejoin")
-			return false, "it was excluded", err
-		}
-		var stale bool
-		err = m.organisation.Scan(ctx, "SELECT stale FROM chainify.status", &stale)
-		return !stale, "its rows are stale; it is " + state, err
-	})
-}
-
-const tamperTries = 5
-
-// flipped is the first byte of a column's value changed; once more, and it is as it was.
-func flipped(column string) string {
-	return fmt.Sprintf("set_byte(%[1]s, 0, get_byte(%[1]s, 0) # 1)", column)
-}
-
-// tamper runs statements as a superuser who knows where the guard is, in one transaction; again
-// when it ended for a deadlock with a block.
-func (r *run) tamper(ctx context.Context, m *member, statements ...string) error {
-	for try := 1; ; try++ {
-		err := m.organisation.Exec(ctx, "postgres", "SET chainify.guard = off; SET lock_timeout = '30s'; "+strings.Join(statements, "; "))
-		var pg *pgconn.PgError
-		if try == tamperTries || !errors.As(err, &pg) || pg.Code != "40P01" {
-			return err
-		}
-	}
+func resumeDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
+	return m.organisation.Server().Resume()
 }
 
 func copyData(ctx context.Context, _ *run, m *member, _ Fault) error {
-	return m.organisation.Cluster.CopyData(ctx)
+	return m.organisation.Server().CopyData(ctx)
 }
 
 // restoreData is a power cut after which the disk holds what it held when the fault began.
 func restoreData(ctx context.Context, _ *run, m *member, _ Fault) error {
-	m.organisation.Cluster.Kill()
-	if err := m.organisation.Cluster.RestoreData(ctx); err != nil {
+	m.organisation.Server().Kill()
+	if err := m.organisation.Server().RestoreData(ctx); err != nil {
 		return err
 	}
-	return m.organisation.Cluster.Start(ctx)
+	return m.organisation.Server().Start(ctx)
 }
 
 func fillDatabase(_ context.Context, _ *run, m *member, _ Fault) error {
@@ -258,10 +170,10 @@ func freeDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
 	if err := m.organisation.FreeDatabase(); err != nil {
 		return err
 	}
-	if m.organisation.Cluster.Running() {
+	if m.organisation.Server().Running() {
 		return nil
 	}
-	return m.organisation.Cluster.Start(ctx)
+	return m.organisation.Server().Start(ctx)
 }
 
 func fillNode(_ context.Context, _ *run, m *member, _ Fault) error { return m.FillNode() }
@@ -310,9 +222,9 @@ func resetClock(_ context.Context, _ *run, m *member, f Fault) error {
 	return m.StartNode()
 }
 
-// armDatabase has the server crash at a point of every block from now on; it comes up again by
+// armPostgres has the server crash at a point of every block from now on; it comes up again by
 // itself.
-func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {
+func armPostgres(ctx context.Context, _ *run, m *member, f Fault) error {
 	err := harness.Poll(ctx, operateLimit, "look at PostgreSQL of "+m.Name, func(ctx context.Context) (bool, string, error) {
 		pid, err := within(ctx, m.findCheckpointer)
 		m.checkpointer = pid
@@ -324,7 +236,7 @@ func armDatabase(ctx context.Context, _ *run, m *member, f Fault) error {
 	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", f.Point)
 }
 
-func disarmDatabase(ctx context.Context, _ *run, m *member, _ Fault) error {
+func disarmPostgres(ctx context.Context, _ *run, m *member, _ Fault) error {
 	return m.organisation.SetSystem(ctx, operateLimit, "chainify.crash_point", "")
 }
 
@@ -334,7 +246,7 @@ func (m *member) findCheckpointer(ctx context.Context) (pid int32, err error) {
 	return pid, err
 }
 
-func databaseCrashed(ctx context.Context, m *member) (bool, error) {
+func postgresCrashed(ctx context.Context, m *member) (bool, error) {
 	pid, err := within(ctx, m.findCheckpointer)
 	return err == nil && pid != m.checkpointer, err
 }

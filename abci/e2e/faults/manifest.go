@@ -36,9 +36,10 @@ type Manifest struct {
 	Seed          uint64          `toml:"seed"` // of the load
 	Organisations int             `toml:"organisations"`
 	OrderingOnly  int             `toml:"ordering_only"`
-	Consent       int             `toml:"consent"` // 0: the default
-	Workers       int             `toml:"workers"` // processes that execute a block; organisations differ when above 1
-	Clients       int             `toml:"clients"` // of each organisation
+	MariaDB       []string        `toml:"mariadb,omitempty"` // organisations that keep one; the others keep a PostgreSQL
+	Consent       int             `toml:"consent"`           // 0: the default
+	Workers       int             `toml:"workers"`           // processes that execute a block; organisations differ when above 1
+	Clients       int             `toml:"clients"`           // of each organisation
 	Customers     int             `toml:"customers"`
 	Duration      config.Duration `toml:"duration"` // of the load; it goes on until the last fault is over
 	Faults        []Fault         `toml:"fault"`
@@ -88,8 +89,12 @@ func (m Manifest) members() []string { return names[:m.Organisations+m.OrderingO
 // organisations lists the members with a database.
 func (m Manifest) organisations() []string { return names[:m.Organisations] }
 
-// workers is how many processes execute a block at a member: not the same everywhere.
+// workers is how many processes execute a block at a member: not the same everywhere, and one beside
+// a MariaDB.
 func (m Manifest) workers(name string) int {
+	if slices.Contains(m.MariaDB, name) {
+		return 1
+	}
 	if i := slices.Index(m.organisations(), name); i >= 0 && i%2 == 0 {
 		return m.Workers
 	}
@@ -117,6 +122,12 @@ func (m Manifest) Check() error {
 	if d := time.Duration(m.Duration); d < time.Second || d > durationMax {
 		return fmt.Errorf("duration is %s, want 1s to %s", d, durationMax)
 	}
+	if err := m.checkNames(m.MariaDB, true); err != nil {
+		return fmt.Errorf("mariadb: %w", err)
+	}
+	if len(m.MariaDB) == m.Organisations {
+		return errors.New("mariadb: no organisation keeps a PostgreSQL")
+	}
 	for i, f := range m.Faults {
 		if err := m.checkFault(f); err != nil {
 			return fmt.Errorf("fault %d (%s): %w", i+1, f, err)
@@ -127,7 +138,7 @@ func (m Manifest) Check() error {
 			}
 		}
 	}
-	if n := len(m.hit(tampering)); n > 0 && n >= m.consent() {
+	if n := len(m.hit(kindTamper)); n > 0 && n >= m.consent() {
 		return fmt.Errorf("%d organisations are tampered with: %d that lie alike would be right", n, m.consent())
 	}
 	// A disk that gets full is a small one in memory, which cannot be slow.
@@ -161,6 +172,22 @@ func (m Manifest) hit(kind string) []string {
 	return slices.Compact(hit)
 }
 
+// checkNames expects members, each once, and with a database where one is needed.
+func (m Manifest) checkNames(members []string, database bool) error {
+	for i, name := range members {
+		if slices.Index(members, name) != i {
+			return fmt.Errorf("%s is named twice", name)
+		}
+		if !slices.Contains(m.members(), name) {
+			return fmt.Errorf("there is no member %s", name)
+		}
+		if database && !slices.Contains(m.organisations(), name) {
+			return fmt.Errorf("%s has no database", name)
+		}
+	}
+	return nil
+}
+
 func (m Manifest) checkFault(f Fault) error {
 	k, ok := kinds[f.Kind]
 	if !ok {
@@ -169,15 +196,12 @@ func (m Manifest) checkFault(f Fault) error {
 	if len(f.Members) == 0 {
 		return errors.New("it hits nobody")
 	}
-	for i, name := range f.Members {
-		if slices.Index(f.Members, name) != i {
-			return fmt.Errorf("%s is named twice", name)
-		}
-		if !slices.Contains(m.members(), name) {
-			return fmt.Errorf("there is no member %s", name)
-		}
-		if k.database && !slices.Contains(m.organisations(), name) {
-			return fmt.Errorf("%s has no database", name)
+	if err := m.checkNames(f.Members, k.database); err != nil {
+		return err
+	}
+	for _, name := range f.Members {
+		if k.postgres && slices.Contains(m.MariaDB, name) {
+			return fmt.Errorf("%s keeps a MariaDB", name)
 		}
 	}
 	if f.Kind == kindPartition && len(f.Members) == len(m.members()) {

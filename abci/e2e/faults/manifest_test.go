@@ -10,7 +10,7 @@ import (
 )
 
 func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
-	kindsSeen := map[string]bool{}
+	kindsSeen, mariaDB := map[string]bool{}, 0
 	for seed := range uint64(300) {
 		m := Random(seed, time.Minute)
 		if err := m.Check(); err != nil {
@@ -27,6 +27,9 @@ func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(m, read) {
 			t.Fatalf("seed %d is read back as %+v, %v; want %+v\n%s", seed, read, err, m, text)
 		}
+		if len(m.MariaDB) > 0 {
+			mariaDB++
+		}
 		for _, f := range m.Faults {
 			kindsSeen[f.Kind] = true
 		}
@@ -35,6 +38,9 @@ func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
 		if !kindsSeen[name] {
 			t.Errorf("no random manifest has %s", name)
 		}
+	}
+	if mariaDB < 20 {
+		t.Errorf("%d random manifests have a MariaDB", mariaDB)
 	}
 }
 
@@ -66,7 +72,7 @@ func TestManifestsAreValidAndPassAllCrashPoints(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range append(nodePoints(), databasePoints...) {
+	for _, p := range append(nodePoints(), postgresPoints...) {
 		if !points[p] {
 			t.Errorf("no manifest must crash at %s", p)
 		}
@@ -98,7 +104,11 @@ func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
 		fine + kill + "must_crash = true\n":                                                                                                           "does not crash",
 		fine + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'parts_ready'\nmust_crash = true\n":                                 "in parts",
 		fine + strings.NewReplacer("kill_node", "jump_clock", "'acme'", "'acme', 'bolt'").Replace(kill) + "point = '1h'\n":                            "a third",
-		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_postgres", 1), "'acme'", "'eagle'", 1):                "no database",
+		fine + "mariadb = ['zeta']\n":                                                                                                                 "mariadb: there is no member zeta",
+		fine + "mariadb = ['acme', 'bolt', 'cargo', 'delta']\n":                                                                                       "no organisation keeps a PostgreSQL",
+		fine + "ordering_only = 1\nmariadb = ['eagle']\n":                                                                                             "eagle has no database",
+		fine + "mariadb = ['acme']\n" + strings.Replace(kill, "kill_node", "full_disk_database", 1):                                                   "acme keeps a MariaDB",
+		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_database", 1), "'acme'", "'eagle'", 1):                "no database",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q, of\n%s", err, want, text)

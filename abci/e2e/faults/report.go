@@ -14,6 +14,7 @@ type Report struct {
 	Manifest      string         `json:"manifest"`
 	Seed          uint64         `json:"seed"`
 	Organisations int            `json:"organisations"`
+	MariaDB       []string       `json:"mariadb,omitempty"` // organisations that keep one
 	OrderingOnly  int            `json:"ordering_only"`
 	Consent       int            `json:"consent"`
 	Passed        bool           `json:"passed"`

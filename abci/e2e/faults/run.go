@@ -20,6 +20,8 @@ const (
 	readyLimit     = 90 * time.Second
 	askLimit       = 5 * time.Second
 	progressBlocks = 5 // that everybody has to make after the last fault
+	// A change of a row that no block touches again has to be found within the run.
+	scrubInterval = "5s"
 )
 
 // Options are where things are.
@@ -63,7 +65,7 @@ func Run(ctx context.Context, opt Options, m Manifest) (report Report, err error
 	r := &run{Options: opt, manifest: m, members: map[string]*member{}, inUse: map[string]*sync.Mutex{}}
 	able, unable := m.possible(findCapabilities(opt))
 	r.manifest.Faults = able
-	r.report = Report{Manifest: m.Name, Seed: m.Seed, Organisations: m.Organisations, OrderingOnly: m.OrderingOnly, Consent: m.consent(), NotRun: unable}
+	r.report = Report{Manifest: m.Name, Seed: m.Seed, Organisations: m.Organisations, MariaDB: m.MariaDB, OrderingOnly: m.OrderingOnly, Consent: m.consent(), NotRun: unable}
 	began := time.Now()
 	if err := r.open(ctx); err != nil {
 		return r.report, errors.Join(fmt.Errorf("set up the network: %w", err), r.close())
@@ -90,8 +92,8 @@ func (r *run) open(ctx context.Context) error {
 	}
 	var err error
 	r.net, err = harness.New(ctx, harness.Config{
-		Dir: r.Dir, PG: r.PG, Chainify: binary, Clocks: clocks, Database: database, Organisations: m.organisations(),
-		OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDatabases: m.hit(kindFullDatabase), SmallNodes: m.hit(kindFullNode),
+		Dir: r.Dir, PG: r.PG, Chainify: binary, Clocks: clocks, Database: database, Organisations: m.organisations(), MariaDB: m.MariaDB,
+		Settings: map[string]any{"scrub_interval": scrubInterval}, OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDatabases: m.hit(kindFullDatabase), SmallNodes: m.hit(kindFullNode),
 	})
 	if err != nil {
 		return err
@@ -109,9 +111,11 @@ func (r *run) open(ctx context.Context) error {
 		r.inUse[name] = &sync.Mutex{}
 	}
 	for _, o := range r.net.Organisations {
-		// A change of a row that no block touches again has to be found within the run; workers
-		// need not be the same everywhere.
-		settings := map[string]string{"chainify.scrub_interval": "'5s'", "chainify.checkpoint_interval": "50"}
+		if o.MariaDB != nil {
+			continue
+		}
+		// Workers need not be the same everywhere.
+		settings := map[string]string{"chainify.scrub_interval": "'" + scrubInterval + "'", "chainify.checkpoint_interval": "50"}
 		if workers := m.workers(o.Name); workers > 1 {
 			settings["chainify.executor_workers"] = fmt.Sprint(workers)
 			settings["max_worker_processes"] = fmt.Sprint(8 + workers)
@@ -121,16 +125,30 @@ func (r *run) open(ctx context.Context) error {
 			return err
 		}
 	}
-	bank := smallbank.Bank{Scripts: r.Scripts, Customers: m.Customers}
+	return r.openBank(ctx)
+}
+
+// openBank fills the databases, starts the nodes and puts the tables on the ledger.
+func (r *run) openBank(ctx context.Context) error {
+	m := r.manifest
+	several := len(m.MariaDB) > 0
+	bank := smallbank.Bank{Scripts: r.Scripts, Customers: m.Customers, Engines: several}
 	if err := bank.Open(ctx, r.net, readyLimit, func(o *harness.Organisation) error {
-		return o.Exec(ctx, "postgres", fmt.Sprintf(`REVOKE DELETE ON accounts FROM bank;
-			CREATE TABLE counters (client int PRIMARY KEY, n bigint NOT NULL DEFAULT 0, deposited bigint NOT NULL DEFAULT 0);
-			INSERT INTO counters SELECT generate_series(1, %d); GRANT SELECT, UPDATE ON counters TO bank, dba`, m.Clients*m.Organisations))
+		return o.Administer(ctx, countersOf(o, m.Clients*m.Organisations, several))
 	}); err != nil {
 		return err
 	}
 	first := r.net.Organisations[0]
-	return errors.Join(first.Exec(ctx, "dba", "SELECT chainify.attach('counters')"), first.Scan(ctx, "SELECT ("+moneySQL+")::text", &r.money))
+	r.load.mix = postgresMix
+	if several {
+		r.load.mix = enginesMix
+		if err := attachPortable(ctx, r.net); err != nil {
+			return err
+		}
+	} else if err := first.Exec(ctx, "dba", "SELECT chainify.attach('counters')"); err != nil {
+		return err
+	}
+	return first.Scan(ctx, "SELECT "+moneySQL, &r.money)
 }
 
 // close ends the network; what it leaves is removed when all went well.
@@ -334,8 +352,8 @@ func (r *run) running(f Fault) error {
 		if !m.NodeRunning() {
 			errs = append(errs, fmt.Errorf("the node of %s ended:\n%s", name, m.NodeTail(8)))
 		}
-		if m.organisation != nil && !m.organisation.Cluster.Running() {
-			errs = append(errs, fmt.Errorf("PostgreSQL of %s ended:\n%s", name, m.organisation.Cluster.Tail(8)))
+		if m.organisation != nil && !m.organisation.Server().Running() {
+			errs = append(errs, fmt.Errorf("the database of %s ended:\n%s", name, m.organisation.Server().Tail(8)))
 		}
 	}
 	return errors.Join(errs...)
@@ -396,7 +414,7 @@ func (r *run) examine(ctx context.Context) error {
 		r.report.Deviations += e.Deviations
 	}
 	r.note(Check(r.load.Answers, all)...)
-	r.note(checkKinds(r.load.Answers)...)
+	r.note(checkKinds(r.load.mix, r.load.Answers)...)
 	r.note(checkParts(r.manifest, r.report.Blocks, r.inParts)...)
 	for _, blocks := range r.inParts {
 		r.report.InParts += blocks

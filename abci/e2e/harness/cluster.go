@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,17 +23,11 @@ const (
 // Cluster is a private PostgreSQL: data directory, Unix socket and loopback port of its own, trust
 // authentication, fsync on.
 type Cluster struct {
-	Name      string
+	instance
 	Port      int
 	SocketDir string
-	account   Account
 	bin       string
-	dir       string
-	pidDir    string
-	process   *Process
 }
-
-func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
 // Bin is the path of one of PostgreSQL's programs in the tree that this cluster runs from.
 func (c *Cluster) Bin(program string) string { return filepath.Join(c.bin, program) }
@@ -114,35 +107,8 @@ func (c *Cluster) Stop() error {
 	return c.process.stop(syscall.SIGINT, clusterStopLimit)
 }
 
-// Kill ends the postmaster and all backends at once.
-func (c *Cluster) Kill() {
-	if c.process != nil {
-		c.process.kill()
-	}
-}
-
 // StopNow ends the cluster as after a crash: nothing is written, the next start recovers.
 func (c *Cluster) StopNow() error { return c.process.stop(syscall.SIGQUIT, clusterStopLimit) }
-
-// Pause stops the postmaster and all backends from running until Resume.
-func (c *Cluster) Pause() error { return c.process.signalAll(syscall.SIGSTOP) }
-
-// Resume lets a paused cluster go on.
-func (c *Cluster) Resume() error { return c.process.signalAll(syscall.SIGCONT) }
-
-// CopyData copies the data directory as a power cut at this moment would leave it: all processes
-// rest meanwhile.
-func (c *Cluster) CopyData(ctx context.Context) (err error) {
-	if err := c.Pause(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Resume()) }()
-	if err := os.RemoveAll(c.copied()); err != nil {
-		return err
-	}
-	_, err = c.account.Run(ctx, c.dir, "cp", "-a", c.data(), c.copied())
-	return err
-}
 
 // BackUp copies the data directory with pg_basebackup, as an operator does while the cluster works.
 func (c *Cluster) BackUp(ctx context.Context) error {
@@ -188,28 +154,6 @@ func (c *Cluster) ReplaceDatabase(ctx context.Context, database, by string) erro
 	}
 	return nil
 }
-
-// RestoreData puts what CopyData or BackUp copied in place of the data directory. The cluster must
-// not run.
-func (c *Cluster) RestoreData(ctx context.Context) error {
-	if c.Running() {
-		return fmt.Errorf("restore data of %s: it runs", c.Name)
-	}
-	// contents, not the directory: that may be a disk of its own
-	_, err := c.account.Run(ctx, c.dir, "bash", "-c", `find data -mindepth 1 -delete && cp -a copied/. data/ && rm -rf copied data/postmaster.pid`)
-	return err
-}
-
-func (c *Cluster) copied() string { return filepath.Join(c.dir, "copied") }
-
-// Tail gives the last lines of the server's log.
-func (c *Cluster) Tail(lines int) string { return c.process.tail(lines) }
-
-// PID is the postmaster's process id; the cluster must have been started.
-func (c *Cluster) PID() int { return c.process.PID() }
-
-// Running says whether the postmaster runs.
-func (c *Cluster) Running() bool { return c.process.Running() }
 
 // DSN is a connection string in keyword form, through the Unix socket.
 func (c *Cluster) DSN(database, role string) string {

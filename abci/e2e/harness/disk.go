@@ -116,14 +116,14 @@ func CanSlowDisks() error {
 	return unix.Access(blkio, unix.W_OK)
 }
 
-// SlowDatabase bounds the organisation's PostgreSQL to so many writes a second, until FastDatabase.
+// SlowDatabase bounds the organisation's server to so many writes a second, until FastDatabase.
 func (o *Organisation) SlowDatabase(writes int) error {
 	dir, _ := o.net.disks(o.Name)
-	return o.Cluster.process.slow(dir, writes)
+	return o.instance().process.slow(dir, writes)
 }
 
 // FastDatabase ends SlowDatabase.
-func (o *Organisation) FastDatabase() error { return o.Cluster.process.fast() }
+func (o *Organisation) FastDatabase() error { return o.instance().process.fast() }
 
 // SlowNode bounds the node to so many writes a second, until FastNode.
 func (n *Node) SlowNode(writes int) error {

@@ -26,8 +26,8 @@ func (n *Network) Outsider(ctx context.Context, name string, prepare, enabled fu
 		return nil, "", err
 	}
 	o = &Organisation{Node: Node{Name: name, net: n}, Cluster: &Cluster{
-		Name: name, Port: ports + portsPerNode, SocketDir: like.Cluster.SocketDir, account: n.account,
-		bin: like.Cluster.bin, dir: filepath.Join(n.Dir, name), pidDir: like.Cluster.pidDir,
+		instance: instance{Name: name, account: n.account, dir: filepath.Join(n.Dir, name), pidDir: like.Cluster.pidDir},
+		Port:     ports + portsPerNode, SocketDir: like.Cluster.SocketDir, bin: like.Cluster.bin,
 	}}
 	if err := n.mkdir(name); err != nil {
 		return nil, "", err

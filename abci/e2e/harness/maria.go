@@ -18,13 +18,9 @@ import (
 
 // MariaDB is a private MariaDB: data directory and Unix socket of its own, no password, no port.
 type MariaDB struct {
-	Name    string
+	instance
 	Socket  string
 	Options []string // further ones of the server, from its next start on
-	account Account
-	dir     string
-	pidDir  string
-	process *Process
 }
 
 // mariaProgram finds one of MariaDB's programs; Debian has the server's outside of most paths.
@@ -44,7 +40,7 @@ func (m *MariaDB) Init(ctx context.Context) error {
 	}
 	install, err := mariaProgram("mariadb-install-db")
 	if err == nil {
-		_, err = m.account.Run(ctx, m.dir, install, "--no-defaults", "--datadir="+filepath.Join(m.dir, "data"), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+m.dir)
+		_, err = m.account.Run(ctx, m.dir, install, "--no-defaults", "--datadir="+m.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+m.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("initialise MariaDB %s: %w", m.Name, err)
@@ -61,7 +57,7 @@ func (m *MariaDB) Start(ctx context.Context) error {
 	p, err := m.account.start(server{
 		name: "mariadb-" + m.Name, dir: m.dir, log: filepath.Join(m.dir, "mariadb.log"), pids: m.pidDir, path: path,
 		args: append([]string{
-			"--no-defaults", "--datadir=" + filepath.Join(m.dir, "data"), "--socket=" + m.Socket, "--pid-file=" + filepath.Join(m.dir, "pid"), "--tmpdir=" + m.dir,
+			"--no-defaults", "--datadir=" + m.data(), "--socket=" + m.Socket, "--pid-file=" + filepath.Join(m.dir, "pid"), "--tmpdir=" + m.dir,
 			"--skip-networking", "--skip-log-bin", "--innodb-buffer-pool-size=64M", "--innodb-rollback-on-timeout=1",
 			"--innodb-flush-log-at-trx-commit=1", "--max-allowed-packet=1G", "--character-set-server=utf8mb4",
 		}, m.Options...),
@@ -89,11 +85,11 @@ func (m *MariaDB) Stop() error {
 	return m.process.stop(syscall.SIGTERM, clusterStopLimit)
 }
 
-// Kill ends the server at once.
-func (m *MariaDB) Kill() { m.process.kill() }
-
-// PID is the server's process; it has been started.
-func (m *MariaDB) PID() int { return m.process.PID() }
+// StopNow ends the server as after a crash; no signal of MariaDB's own does so.
+func (m *MariaDB) StopNow() error {
+	m.Kill()
+	return nil
+}
 
 // DSN is a connection string for a node.
 func (m *MariaDB) DSN(database, user string) string {
@@ -157,9 +153,13 @@ func (o *Organisation) createMariaDB(ctx context.Context) error {
 	return o.MariaDB.Exec(ctx, "root", "", "CREATE DATABASE "+o.net.Database+" CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin; CREATE USER "+NodeRole+"@localhost")
 }
 
-// installMariaDB does what an operator does: chainify install-mariadb, without roles of clients.
-func (o *Organisation) installMariaDB(ctx context.Context) error {
-	_, err := o.Tool(ctx, "install-mariadb", "--dsn", o.MariaDB.DSN(o.net.Database, "root"), "--node", NodeRole)
+// InstallMariaDB does what an operator does: chainify install-mariadb, with roles of clients.
+func (o *Organisation) InstallMariaDB(ctx context.Context, clients ...string) error {
+	args := []string{"install-mariadb", "--dsn", o.MariaDB.DSN(o.net.Database, "root"), "--node", NodeRole}
+	for _, client := range clients {
+		args = append(args, "--client", client)
+	}
+	_, err := o.Tool(ctx, args...)
 	return err
 }
 

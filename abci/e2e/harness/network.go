@@ -23,15 +23,16 @@ type Config struct {
 	CometBFT      string // CometBFT's own binary, which runs beside "chainify app"; empty: it is in the node's process
 	Database      string // made in every cluster
 	Organisations []string
-	MariaDB       []string      // those of them that keep a MariaDB; the others keep a PostgreSQL
-	OtherPG       []string      // trees of other majors: the organisations take PG and these in turn
-	OrderingOnly  []string      // organisations beside these that have no database
-	Consent       int           // how many of the first must report the same effects; 0: the default
-	SnapshotEvery int           // order blocks from one snapshot of the order to the next; 0: the default
-	BlockTime     time.Duration // how long the SQL transactions of a block may run; 0: the default
-	Lan           bool          // give every node a host of its own, which can be cut off (see Lan)
-	Distant       bool          // give every node a host of its own, at a distance that can be set (see SetDistance)
-	Clocks        bool          // the binary is built so that the nodes' clocks can be set (see SetClock)
+	MariaDB       []string       // those of them that keep a MariaDB; the others keep a PostgreSQL
+	OtherPG       []string       // trees of other majors: the organisations take PG and these in turn
+	OrderingOnly  []string       // organisations beside these that have no database
+	Consent       int            // how many of the first must report the same effects; 0: the default
+	SnapshotEvery int            // order blocks from one snapshot of the order to the next; 0: the default
+	BlockTime     time.Duration  // how long the SQL transactions of a block may run; 0: the default
+	Settings      map[string]any // of every node (see Node.Configure)
+	Lan           bool           // give every node a host of its own, which can be cut off (see Lan)
+	Distant       bool           // give every node a host of its own, at a distance that can be set (see SetDistance)
+	Clocks        bool           // the binary is built so that the nodes' clocks can be set (see SetClock)
 	// Members whose database or whose node is on a small disk, which can be filled.
 	SmallDatabases, SmallNodes []string
 }
@@ -43,6 +44,7 @@ type Network struct {
 	consent       int
 	blockTime     time.Duration
 	snapshotEvery int
+	settings      map[string]any
 	lan           *Lan // nil: all nodes on the loopback interface
 	smallNodes    []string
 	clocks        bool
@@ -77,7 +79,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, snapshotEvery: cfg.SnapshotEvery, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, snapshotEvery: cfg.SnapshotEvery, settings: cfg.Settings, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
 	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err
@@ -118,12 +120,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	for i := range cfg.Organisations {
 		n.Organisations = append(n.Organisations, n.organisation(cfg, i, base+i))
 	}
-	if err := n.Each(func(o *Organisation) error {
-		if o.MariaDB != nil {
-			return o.MariaDB.Init(ctx)
-		}
-		return o.Cluster.Init(ctx)
-	}); err != nil {
+	if err := n.Each(func(o *Organisation) error { return o.Server().Init(ctx) }); err != nil {
 		return nil, err
 	}
 	for _, o := range n.Organisations {
@@ -140,12 +137,13 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 func (n *Network) organisation(cfg Config, i, port int) *Organisation {
 	name, tree := cfg.Organisations[i], cfg.tree(i)
 	o := &Organisation{Node: Node{Name: name, net: n}}
-	dir, run, pids := filepath.Join(cfg.Dir, name), filepath.Join(cfg.Dir, "run"), filepath.Join(cfg.Dir, "pids")
+	run := filepath.Join(cfg.Dir, "run")
+	at := instance{Name: name, account: n.account, dir: filepath.Join(cfg.Dir, name), pidDir: filepath.Join(cfg.Dir, "pids")}
 	if slices.Contains(cfg.MariaDB, name) {
-		o.MariaDB = &MariaDB{Name: name, Socket: filepath.Join(run, name+".mysql"), account: n.account, dir: dir, pidDir: pids}
+		o.MariaDB = &MariaDB{instance: at, Socket: filepath.Join(run, name+".mysql")}
 		return o
 	}
-	o.Cluster = &Cluster{Name: name, Port: port, SocketDir: run, account: n.account, bin: programs(tree), dir: dir, pidDir: pids}
+	o.Cluster = &Cluster{instance: at, Port: port, SocketDir: run, bin: programs(tree)}
 	return o
 }
 
@@ -286,10 +284,7 @@ func (n *Network) Close() error {
 			nodes = errors.Join(nodes, o.StopNode())
 		}
 		clusters := n.Each(func(o *Organisation) error {
-			if o.MariaDB != nil {
-				return o.MariaDB.Stop()
-			}
-			err := o.Cluster.Stop()
+			err := o.Server().Stop()
 			for _, s := range o.Standbys {
 				err = errors.Join(err, s.Stop())
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -113,10 +114,14 @@ func (n *Network) useLan(base int) error {
 // configureNode points the node's configuration at its database, on all of its servers, and at its
 // socket.
 func (o *Organisation) configureNode() error {
+	settings := map[string]any{"socket": o.Socket()}
 	if o.MariaDB != nil {
-		return o.Configure(map[string]any{"dsn": o.MariaDB.DSN(o.net.Database, NodeRole), "socket": o.Socket()})
+		settings["dsn"] = o.MariaDB.DSN(o.net.Database, NodeRole)
+	} else {
+		settings["dsn"] = o.ServersDSN(NodeRole)
 	}
-	return o.Configure(map[string]any{"dsn": o.ServersDSN(NodeRole), "socket": o.Socket()})
+	maps.Copy(settings, o.net.settings)
+	return o.Configure(settings)
 }
 
 // ServersDSN names all of the organisation's servers, for a role in the network's database.

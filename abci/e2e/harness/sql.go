@@ -26,8 +26,11 @@ func (o *Organisation) Exec(ctx context.Context, role, sql string) error {
 	return err
 }
 
-// Scan reads the first row of a query as the superuser.
+// Scan reads the first row of a query as the superuser of either engine.
 func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error {
+	if o.MariaDB != nil {
+		return o.MariaDB.Scan(ctx, o.net.Database, sql, into...)
+	}
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return err
@@ -37,6 +40,42 @@ func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error 
 		return fmt.Errorf("%s: %w", o.Name, err)
 	}
 	return nil
+}
+
+// Administer runs SQL text, one or several statements, as the superuser of either engine.
+func (o *Organisation) Administer(ctx context.Context, sql string) error {
+	if o.MariaDB != nil {
+		return o.MariaDB.Exec(ctx, "root", o.net.Database, sql)
+	}
+	return o.Exec(ctx, "postgres", sql)
+}
+
+// ProcedureDigest is what a DEPLOY transaction that attaches the procedure says of this engine's
+// words; types are those of its parameters.
+func (o *Organisation) ProcedureDigest(ctx context.Context, name, types string) (digest string, err error) {
+	query := "SELECT chainify.procedure_digest('public." + name + "(" + types + ")')"
+	if o.MariaDB != nil {
+		query = "SELECT " + o.net.Database + "_ledger.procedure_digest('" + name + "')"
+	}
+	err = o.Scan(ctx, query, &digest)
+	return digest, err
+}
+
+// ProcedureAttached words the DEPLOY transaction that attaches a procedure, as the first organisation
+// with each engine has it.
+func (n *Network) ProcedureAttached(ctx context.Context, name, types string) (string, error) {
+	digests := map[bool]string{} // by whether it is a MariaDB's
+	for _, o := range n.Organisations {
+		engine := o.MariaDB != nil
+		if digests[engine] != "" {
+			continue
+		}
+		var err error
+		if digests[engine], err = o.ProcedureDigest(ctx, name, types); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("ATTACH PROCEDURE public.%s (%s) ENCODING 2 MARIADB %s POSTGRESQL %s", name, types, digests[true], digests[false]), nil
 }
 
 // StartDatabases starts all clusters and makes the database in each. Nothing of Chainify is in them
@@ -54,7 +93,7 @@ func (n *Network) StartDatabases(ctx context.Context) error {
 func (n *Network) EnableChainify(ctx context.Context) error {
 	return n.Each(func(o *Organisation) error {
 		if o.MariaDB != nil {
-			return o.installMariaDB(ctx)
+			return o.InstallMariaDB(ctx)
 		}
 		return o.enableChainify(ctx)
 	})

@@ -25,7 +25,7 @@ func (o *Organisation) AddStandby(ctx context.Context) (*Cluster, error) {
 	name := fmt.Sprintf("%s-standby-%d", o.Name, len(o.Standbys)+1)
 	of := o.Cluster
 	s := &Cluster{
-		Name: name, Port: port, SocketDir: of.SocketDir, account: of.account, bin: of.bin, dir: filepath.Join(o.net.Dir, name), pidDir: of.pidDir,
+		instance: instance{Name: name, account: of.account, dir: filepath.Join(o.net.Dir, name), pidDir: of.pidDir}, Port: port, SocketDir: of.SocketDir, bin: of.bin,
 	}
 	if err := o.net.mkdir(name); err != nil {
 		return nil, err

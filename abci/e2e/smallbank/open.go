@@ -32,5 +32,5 @@ func (b Bank) Open(ctx context.Context, net *harness.Network, limit time.Duratio
 	if err := net.StartNodes(ctx, limit); err != nil {
 		return err
 	}
-	return Attach(ctx, net.Organisations[0])
+	return b.attach(ctx, net.Organisations[0])
 }

@@ -27,11 +27,17 @@ var transactions = []string{"balance", "deposit_checking", "transact_savings", "
 type Bank struct {
 	Scripts   string // directory of the pgbench scripts, with setup/ below it
 	Customers int
+	// Engines is for networks of several engines: the tables are those that all of them can have,
+	// without CHECK, and pgbench's scripts do not run there.
+	Engines bool
 }
 
 // Create makes and fills the tables of one organisation, with plain SQL, in a physical order of its
 // own.
 func (b Bank) Create(ctx context.Context, o *harness.Organisation) error {
+	if b.Engines {
+		return b.createEngines(ctx, o)
+	}
 	schema, err := os.ReadFile(filepath.Join(b.Scripts, "setup", "schema.sql"))
 	if err != nil {
 		return err
@@ -47,14 +53,14 @@ func (b Bank) Create(ctx context.Context, o *harness.Organisation) error {
 	return o.Exec(ctx, "postgres", "VACUUM ANALYZE")
 }
 
-// CreateRoles makes the client and administrator roles in one organisation; the extension must be
-// there.
+// CreateRoles makes the client and administrator roles in one organisation; the extension, or the
+// ledger of a MariaDB, must be there.
 func (b Bank) CreateRoles(ctx context.Context, o *harness.Organisation) error {
-	roles, err := os.ReadFile(filepath.Join(b.Scripts, "setup", "roles.sql"))
+	roles, err := b.rolesOf(ctx, o)
 	if err != nil {
 		return err
 	}
-	if err := o.Exec(ctx, "postgres", string(roles)); err != nil {
+	if err := o.Administer(ctx, roles); err != nil {
 		return fmt.Errorf("create roles: %w", err)
 	}
 	return nil

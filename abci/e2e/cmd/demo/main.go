@@ -83,7 +83,7 @@ type demo struct {
 var errClaims = errors.New("not all claims held")
 
 func run(ctx context.Context, o options) (err error) {
-	d := &demo{options: o, out: newScreen(os.Stdout), bank: smallbank.Bank{Scripts: o.scripts, Customers: o.customers}}
+	d := &demo{options: o, out: newScreen(os.Stdout), bank: smallbank.Bank{Scripts: o.scripts, Customers: o.customers, Engines: o.mixed}}
 	d.out.title("Four organisations, one ledger: %v", organisations)
 	cfg := harness.Config{Dir: o.dir, PG: o.pg, Chainify: o.chainify, Database: database, Organisations: organisations}
 	steps := []func(context.Context) error{d.databases, d.enable, d.attach, d.mirror, d.loadPlain, d.conflict, d.load, d.tamper, d.verify}

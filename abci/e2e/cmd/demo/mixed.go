@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/smallbank"
@@ -24,24 +22,8 @@ import (
 // mixedMariaDB are the organisations that keep a MariaDB with -engines mixed.
 var mixedMariaDB = []string{"cargo", "delta"}
 
-const (
-	mixedAttach = "ATTACH TABLE public.accounts, public.savings, public.checking ENCODING 2"
-	mixedSchema = `CREATE TABLE accounts (custid bigint PRIMARY KEY, name %s NOT NULL);
-		CREATE TABLE savings (custid bigint PRIMARY KEY REFERENCES accounts (custid), balance decimal(14,2) NOT NULL);
-		CREATE TABLE checking (custid bigint PRIMARY KEY REFERENCES accounts (custid), balance decimal(14,2) NOT NULL);
-		INSERT INTO accounts SELECT %[2]s, concat('customer ', %[2]s) FROM %[3]s;
-		INSERT INTO savings SELECT %[2]s, 5000 + %[2]s %% 1000 FROM %[3]s;
-		INSERT INTO checking SELECT %[2]s, 500 + %[2]s %% 100 FROM %[3]s`
-	mixedRolesPG = `CREATE ROLE bank LOGIN IN ROLE chainify_client; CREATE ROLE dba LOGIN IN ROLE chainify_admin, chainify_reader;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, savings, checking TO bank;
-		ALTER TABLE accounts OWNER TO dba; ALTER TABLE savings OWNER TO dba; ALTER TABLE checking OWNER TO dba`
-	mixedRolesMariaDB = `GRANT SELECT, INSERT, UPDATE, DELETE ON bank.accounts TO bank, dba; GRANT SELECT, INSERT, UPDATE, DELETE ON bank.savings TO bank, dba;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON bank.checking TO bank, dba; GRANT bank_admin TO dba;
-		CREATE USER teller@localhost, owner@localhost; GRANT bank TO teller@localhost; GRANT dba TO owner@localhost;
-		SET DEFAULT ROLE bank FOR teller@localhost; SET DEFAULT ROLE dba FOR owner@localhost`
-	mixedTamper = `CREATE TEMPORARY TABLE bank_ledger.captured (name TEXT, op TEXT, before_row LONGBLOB, after_row LONGBLOB);
-		UPDATE checking SET balance = balance + 1000000 WHERE custid = 42`
-)
+const mixedTamper = `CREATE TEMPORARY TABLE bank_ledger.captured (name TEXT, op TEXT, before_row LONGBLOB, after_row LONGBLOB);
+	UPDATE checking SET balance = balance + 1000000 WHERE custid = 42`
 
 // mixedSteps are those of two PostgreSQL and two MariaDB.
 func (d *demo) mixedSteps() []func(context.Context) error {
@@ -53,12 +35,7 @@ func (d *demo) mixedDatabases(ctx context.Context) error {
 	if err := d.net.StartDatabases(ctx); err != nil {
 		return err
 	}
-	err := d.net.Each(func(o *harness.Organisation) error {
-		if o.MariaDB != nil {
-			return o.MariaDB.Exec(ctx, "root", database, fmt.Sprintf(mixedSchema, "LONGTEXT", "seq", fmt.Sprintf("seq_1_to_%d", d.customers)))
-		}
-		return o.Exec(ctx, "postgres", fmt.Sprintf(mixedSchema, "text", "seq", fmt.Sprintf("generate_series(1, %d) seq", d.customers)))
-	})
+	err := d.net.Each(func(o *harness.Organisation) error { return d.bank.Create(ctx, o) })
 	done()
 	return err
 }
@@ -68,13 +45,7 @@ func (d *demo) mixedEnable(ctx context.Context) error {
 	if err := d.net.EnableChainify(ctx); err != nil {
 		return err
 	}
-	err := d.net.Each(func(o *harness.Organisation) error {
-		if o.MariaDB == nil {
-			return o.Exec(ctx, "postgres", mixedRolesPG)
-		}
-		_, err := o.Tool(ctx, "install-mariadb", "--dsn", o.MariaDB.DSN(database, "root"), "--node", harness.NodeRole+"@localhost", "--client", "bank", "--client", "dba")
-		return errors.Join(err, o.MariaDB.Exec(ctx, "root", database, mixedRolesMariaDB))
-	})
+	err := d.net.Each(func(o *harness.Organisation) error { return d.bank.CreateRoles(ctx, o) })
 	if err == nil {
 		err = d.net.InitNodes(ctx)
 	}
@@ -87,15 +58,14 @@ func (d *demo) mixedEnable(ctx context.Context) error {
 
 func (d *demo) mixedAttach(ctx context.Context) error {
 	by := d.net.Organisations[victim]
-	done := d.out.step("owner at %s: CALL chainify_deploy('%s')", by.Name, mixedAttach)
-	c, err := newTeller(ctx, by, "owner")
+	done := d.out.step("dba at %s: CALL chainify_deploy('%s')", by.Name, smallbank.AttachEngines)
+	dba, err := by.Client(ctx, "dba")
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	got, err := c.ask(ctx, "CALL chainify_deploy(?)", mixedAttach)
-	if err != nil || !got.outcome {
-		return errors.Join(err, errors.New("attach the tables: "+got.state))
+	defer dba.Close()
+	if err := dba.Deploy(ctx, smallbank.AttachEngines); err != nil {
+		return err
 	}
 	tip, err := harness.WaitSame(ctx, d.net.Organisations, 1, agreeLimit)
 	if err != nil {
@@ -104,56 +74,6 @@ func (d *demo) mixedAttach(ctx context.Context) error {
 	d.claims.add(true, "filled tables are on the ledger in place, same state in databases of two engines: block %d, %.16s…", tip.Number, tip.Hash)
 	done()
 	return nil
-}
-
-// teller is a client of either engine.
-type teller struct {
-	pg *pgx.Conn
-	my *sql.DB
-}
-
-// told is what a client is told of its transaction.
-type told struct {
-	block   int64
-	outcome bool
-	state   string
-}
-
-// newTeller connects; login is that of a MariaDB, and bank that of a PostgreSQL.
-func newTeller(ctx context.Context, o *harness.Organisation, login string) (c teller, err error) {
-	if o.MariaDB != nil {
-		c.my, err = o.MariaDB.Open(database, login)
-		return c, err
-	}
-	c.pg, err = o.Cluster.Connect(ctx, database, "bank")
-	return c, err
-}
-
-func (c teller) close() {
-	if c.my != nil {
-		_ = c.my.Close()
-		return
-	}
-	_ = c.pg.Close(context.Background())
-}
-
-// execute submits a statement in the engine's own way.
-func (c teller) execute(ctx context.Context, statement string) (told, error) {
-	if c.my != nil {
-		return c.ask(ctx, "CALL chainify_execute(?, NULL)", statement)
-	}
-	var r told
-	err := c.pg.QueryRow(ctx, "SELECT block, outcome, coalesce(sqlstate, '') FROM chainify.execute($1)", statement).Scan(&r.block, &r.outcome, &r.state)
-	return r, err
-}
-
-func (c teller) ask(ctx context.Context, call, statement string) (r told, err error) {
-	var id string
-	var place, rows int64
-	var state, message sql.NullString
-	err = c.my.QueryRowContext(ctx, call, statement).Scan(&id, &r.block, &place, &r.outcome, &rows, &state, &message)
-	r.state = state.String
-	return r, err
 }
 
 // mixedStatement is a transaction of the bank that every engine executes alike. One in three opens
@@ -182,14 +102,14 @@ func (d *demo) mixedLoad(ctx context.Context) error {
 		errs := make(chan error, d.clients)
 		for i := range d.clients {
 			go func() {
-				errs <- d.mixedClient(ctx, o, each, uint64(i), func(r told, took time.Duration) {
+				errs <- d.mixedClient(ctx, o, each, uint64(i), func(r harness.Outcome, took time.Duration) {
 					mutex.Lock()
 					defer mutex.Unlock()
 					latencies = append(latencies, took)
 					switch {
-					case r.outcome:
+					case r.Succeeded:
 						succeeded++
-					case r.state == "23505":
+					case r.SQLState == "23505":
 						taken++
 					default:
 						others++
@@ -221,16 +141,16 @@ func (d *demo) mixedLoad(ctx context.Context) error {
 }
 
 // mixedClient submits so many transactions, one after the other.
-func (d *demo) mixedClient(ctx context.Context, o *harness.Organisation, count int, number uint64, answered func(told, time.Duration)) error {
-	c, err := newTeller(ctx, o, "teller")
+func (d *demo) mixedClient(ctx context.Context, o *harness.Organisation, count int, number uint64, answered func(harness.Outcome, time.Duration)) error {
+	c, err := o.Client(ctx, "bank")
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	random := rand.New(rand.NewPCG(uint64(d.seed), number<<8+uint64(o.Name[0])))
 	for range count {
 		began := time.Now()
-		r, err := c.execute(ctx, d.mixedStatement(random))
+		r, err := c.Execute(ctx, d.mixedStatement(random))
 		if err != nil {
 			return fmt.Errorf("submit at %s: %w", o.Name, err)
 		}
@@ -270,7 +190,7 @@ func (d *demo) sameOutcomes(ctx context.Context) (same bool, count int, err erro
 func (d *demo) mixedTampering(ctx context.Context) error {
 	cheat, honest := d.net.Organisations[victim], d.net.Organisations[0]
 	var refused *mysql.MySQLError
-	_ = errors.As(cheat.MariaDB.Exec(ctx, "teller", database, touchText), &refused)
+	_ = errors.As(cheat.MariaDB.Exec(ctx, harness.Login("bank"), database, touchText), &refused)
 	d.claims.add(refused != nil && refused.Number == 1146, "UPDATE without the ledger is refused at %s: %v", cheat.Name, refused)
 	d.out.announce("root at %s: the trigger is given a list of its own, customer %d gets 1,000,000", cheat.Name, customer)
 	tampered := time.Now()
@@ -348,7 +268,7 @@ func (d *demo) mixedLookAround() {
 	d.out.line("Look around in another terminal:")
 	for _, o := range d.net.Organisations {
 		if o.MariaDB != nil {
-			d.out.line("  mariadb --no-defaults --socket=%s -u teller %s", o.MariaDB.Socket, database)
+			d.out.line("  mariadb --no-defaults --socket=%s -u %s %s", o.MariaDB.Socket, harness.Login("bank"), database)
 			continue
 		}
 		d.out.line("  %s", o.Cluster.Psql(database, "bank"))
