@@ -127,9 +127,13 @@ func damage(ctx context.Context, t *testing.T, o *harness.Organisation, statemen
 // after it.
 func cured(ctx context.Context, t *testing.T, o *harness.Organisation, by string) {
 	t.Helper()
+	deviations := "chainify.deviations"
+	if o.MariaDB != nil {
+		deviations = "bank_ledger.deviation"
+	}
 	must(t, harness.Poll(ctx, catchUpLimit, "recovery of "+o.Name+" by "+by, func(ctx context.Context) (bool, string, error) {
 		var got string
-		err := o.Scan(ctx, "SELECT coalesce((SELECT coalesce(cured_by, 'open') FROM chainify.deviations WHERE coalesce(cured_by, '') NOT IN ('history', 'retry') ORDER BY id DESC LIMIT 1), 'none')", &got)
+		err := o.Scan(ctx, "SELECT coalesce((SELECT coalesce(cured_by, 'open') FROM "+deviations+" WHERE coalesce(cured_by, '') NOT IN ('history', 'retry') ORDER BY id DESC LIMIT 1), 'none')", &got)
 		return got == by, "newest deviation: " + got, err
 	}))
 }
