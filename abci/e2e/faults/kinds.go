@@ -71,7 +71,7 @@ var kinds = map[string]kind{
 	"tamper_everything": {database: true, begin: everything.begins, end: nothing},
 	"older_data":        {database: true, begin: copyData, end: restoreData},
 	"tamper_rejoin":     {database: true, begin: agreed.begins, end: rejoin},
-	kindFullDatabase:    {needs: capabilities.mounts, database: true, postgres: true, ends: true, begin: fillDatabase, end: freeDatabase},
+	kindFullDatabase:    {needs: capabilities.mounts, database: true, ends: true, begin: fillDatabase, end: freeDatabase},
 	kindFullNode:        {needs: capabilities.mounts, ends: true, begin: fillNode, end: freeNode},
 	kindSlowDatabase:    {needs: capabilities.slowDisks, database: true, begin: slowDatabase, end: fastDatabase},
 	kindSlowNode:        {needs: capabilities.slowDisks, begin: slowNode, end: fastNode},

@@ -107,7 +107,7 @@ func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
 		fine + "mariadb = ['zeta']\n":                                                                                                                 "mariadb: there is no member zeta",
 		fine + "mariadb = ['acme', 'bolt', 'cargo', 'delta']\n":                                                                                       "no organisation keeps a PostgreSQL",
 		fine + "ordering_only = 1\nmariadb = ['eagle']\n":                                                                                             "eagle has no database",
-		fine + "mariadb = ['acme']\n" + strings.Replace(kill, "kill_node", "full_disk_database", 1):                                                   "acme keeps a MariaDB",
+		fine + "mariadb = ['acme']\n" + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'before_block_commit'\n":                   "acme keeps a MariaDB",
 		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_database", 1), "'acme'", "'eagle'", 1):                "no database",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -164,11 +164,11 @@ func programs(tree string) string {
 	return found[0]
 }
 
-// smallDatabase puts a cluster that was just made on a small disk, which its log must leave some
-// of.
+// smallDatabase puts a server that was just made on a small disk, which PostgreSQL's log must leave
+// some of: that of a MariaDB has its size.
 func (n *Network) smallDatabase(ctx context.Context, o *Organisation) error {
 	dir, _ := n.disks(o.Name)
-	if err := n.mountSmall(ctx, dir); err != nil {
+	if err := n.mountSmall(ctx, dir); err != nil || o.MariaDB != nil {
 		return err
 	}
 	return o.Cluster.Configure(map[string]string{"max_wal_size": "'96MB'", "min_wal_size": "'32MB'"})
