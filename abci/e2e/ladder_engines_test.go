@@ -20,8 +20,8 @@ const (
 		UPDATE bank_ledger.base SET row_bytes = x'0000'; COMMIT`
 )
 
-// A procedure calls a function whose words nobody compares. Where the fee is another one, calls have
-// other effects, or fail (account 2), or do not fail (account 3).
+// A procedure calls a function whose words nobody compares. Where the fee is another one, calls
+// have other effects, or fail (item 2), or do not fail (item 3).
 const (
 	feePostgres = `CREATE FUNCTION fee() RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT %d::bigint';
 		CREATE PROCEDURE public.levy(nr bigint) LANGUAGE plpgsql AS $$

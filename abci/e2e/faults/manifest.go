@@ -89,8 +89,8 @@ func (m Manifest) members() []string { return names[:m.Organisations+m.OrderingO
 // organisations lists the members with a database.
 func (m Manifest) organisations() []string { return names[:m.Organisations] }
 
-// workers is how many processes execute a block at a member: not the same everywhere, and one beside
-// a MariaDB.
+// workers is how many processes execute a block at a member: not the same everywhere, and one
+// beside a MariaDB.
 func (m Manifest) workers(name string) int {
 	if slices.Contains(m.MariaDB, name) {
 		return 1

@@ -61,8 +61,8 @@ func (o *Organisation) ProcedureDigest(ctx context.Context, name, types string) 
 	return digest, err
 }
 
-// ProcedureAttached words the DEPLOY transaction that attaches a procedure, as the first organisation
-// with each engine has it.
+// ProcedureAttached words the DEPLOY transaction that attaches a procedure, as the first
+// organisation with each engine has it.
 func (n *Network) ProcedureAttached(ctx context.Context, name, types string) (string, error) {
 	digests := map[bool]string{} // by whether it is a MariaDB's
 	for _, o := range n.Organisations {

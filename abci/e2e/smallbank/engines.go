@@ -9,7 +9,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// AttachEngines is the DEPLOY transaction that puts the tables of a Bank with Engines on the ledger.
+// AttachEngines is the DEPLOY transaction that puts the tables of a Bank with Engines on the
+// ledger.
 const AttachEngines = "ATTACH TABLE public.accounts, public.savings, public.checking ENCODING 2"
 
 const (
