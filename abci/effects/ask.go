@@ -23,6 +23,7 @@ func ask[From interface{ Close() }](
 				return ctx.Err()
 			}
 			s.log.Info("nothing told by another node", "peer", node, "block", number, "reason", err)
+			s.turns.wasNoHelp(node) // it may be cut off, and each question to it takes its time
 			continue
 		}
 		err = use(ctx, organisation, from)

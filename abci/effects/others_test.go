@@ -78,6 +78,38 @@ func TestBlocksKeptOtherwiseThanAgreedComeFromAnotherOrganisation(t *testing.T) 
 	b.committed(4)
 }
 
+// mute are organisations of which b tells nothing.
+type mute struct {
+	others
+	unanswered atomic.Int32
+}
+
+func (o *mute) ReadPast(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Past, error) {
+	if node == "b" {
+		o.unanswered.Add(1)
+		return "", nil, errUnwilling
+	}
+	return o.others.ReadPast(ctx, node, number, hash)
+}
+
+// A node that is cut off costs a wait for each question, during which no block is executed.
+func TestANodeThatDoesNotAnswerIsAskedLastFromThenOn(t *testing.T) {
+	b := newBench(t)
+	reached := &mute{others: others{truth: b.truth}}
+	reached.willing.Store(true)
+	b.stop()
+	b.start(Options{Backend: b.memory, Others: reached, Config: Config{LookMS: 1}})
+	for range 5 {
+		b.play()
+	}
+	b.committed(5)
+	b.db.FalsifyPast(1, 2, 3, 4, 5)
+	b.until("the blocks are as agreed", func() bool { return len(b.db.FalsePast()) == 0 })
+	if got := reached.unanswered.Load(); got != 1 {
+		t.Errorf("asked %d times, want once", got)
+	}
+}
+
 type brokenOff struct{ backend.Reading }
 
 func (brokenOff) Digests(context.Context, string, backend.Ranges, uint32) ([]backend.RangeDigest, error) {
