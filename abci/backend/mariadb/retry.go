@@ -43,13 +43,19 @@ func (b *Backend) retry(ctx context.Context, block *wire.OrderedBlock, previous,
 	}
 	var mended []touched
 	var found []backend.RowDeviation
+	untrue := false
 	again, err := b.execute(ctx, block, previous, func(r *run) error {
-		return unchecked(r.ctx, r.conn, func() error {
+		err := unchecked(r.ctx, r.conn, func() (err error) {
 			mended, found, err = r.mend(rows)
 			return err
 		})
+		untrue = outcomeOf(err) != nil
+		return err
 	})
-	if err != nil {
+	switch {
+	case untrue && ctx.Err() == nil: // base and history tell rows that the table cannot have
+		return b.execute(ctx, block, previous, nil)
+	case err != nil:
 		return again, err
 	}
 	changed := map[touched]bool{}
