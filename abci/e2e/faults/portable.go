@@ -13,8 +13,8 @@ const (
 		CREATE TABLE counters (client int PRIMARY KEY, n bigint NOT NULL DEFAULT 0, deposited bigint NOT NULL DEFAULT 0);
 		INSERT INTO counters (client) SELECT seq FROM %s; GRANT SELECT, UPDATE ON counters TO bank, dba; `
 
-	// The procedures of the load in a network of several engines: each pays money in, or moves it and
-	// fails where too little is left.
+	// The procedures of the load in a network of several engines: each pays money in, or moves it
+	// and fails where too little is left.
 	proceduresPostgres = `ALTER TABLE counters OWNER TO dba;
 		CREATE PROCEDURE public.deposit(caller bigint, account bigint, amount bigint) LANGUAGE sql AS $$
 			UPDATE checking SET balance = balance + amount WHERE custid = account;

@@ -56,8 +56,8 @@ var (
 			"UPDATE bank_ledger.base SET row_bytes = x'0000'" + rowsOf("savings") + " AND ord(key_hash) % 10 = 5",
 		},
 	}
-	// agreed changes also what the ledger says was agreed, the last block included, and what it began
-	// with: nothing helps, and an organisation that is hit is excluded by the next block.
+	// agreed changes also what the ledger says was agreed, the last block included, and what it
+	// began with: nothing helps, and an organisation that is hit is excluded by the next block.
 	agreed = tampering{
 		postgres: append([]string{
 			"LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE",
