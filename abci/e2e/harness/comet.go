@@ -21,11 +21,36 @@ func (n *Node) startApp(env []string) error {
 	return n.startNode("app", env)
 }
 
+// cometStarts bounds how often CometBFT is started after one that was killed, and cometSettles how
+// long it has to run.
+const (
+	cometStarts  = 5
+	cometSettles = 2 * time.Second
+)
+
 // StartComet runs CometBFT beside the node, after an earlier one has ended. That one ends by itself
-// when its application went. One that was asking then may wait for ever: it is killed, as by a
-// service manager.
-func (n *Node) StartComet() (err error) {
-	n.endComet()
+// when its application went. One that was asking then may wait for ever: it is killed and started
+// again, as by a service manager. Until the application has seen that it is gone, its sockets are
+// in the way of the next.
+func (n *Node) StartComet() error {
+	if n.cometEnds() {
+		return n.startComet()
+	}
+	n.comet.kill()
+	for range cometStarts {
+		if err := n.startComet(); err != nil {
+			return err
+		}
+		select {
+		case <-n.comet.done:
+		case <-time.After(cometSettles):
+			return nil
+		}
+	}
+	return errors.New("CometBFT ends again and again:\n" + n.comet.tail(5))
+}
+
+func (n *Node) startComet() (err error) {
 	n.comet, err = n.net.account.start(server{
 		name: "comet-" + n.Name, dir: n.Home(), log: filepath.Join(n.net.Dir, n.Name, "comet.log"), pids: filepath.Join(n.net.Dir, "pids"),
 		path: n.net.comet, args: []string{"start", "--home", n.Home()}, host: n.net.lan.host(n.Name),
@@ -33,14 +58,16 @@ func (n *Node) StartComet() (err error) {
 	return err
 }
 
-func (n *Node) endComet() {
+// cometEnds waits until an earlier CometBFT has ended; false: it did not in time.
+func (n *Node) cometEnds() bool {
 	if n.comet == nil {
-		return
+		return true
 	}
 	select {
 	case <-n.comet.done:
+		return true
 	case <-time.After(nodeStopLimit):
-		n.comet.kill()
+		return false
 	}
 }
 
