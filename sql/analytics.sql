@@ -253,7 +253,7 @@ FROM generate_series(:since + 4, :since + 5) b, chainify.mirror_rows(:told, b) p
 SELECT count(r) FROM (SELECT chainify.mirror_rows(:told, :since + 5) p) s, rows_in(p) r;
 SELECT chainify.mirror_rows(:told, :since + 5) IS NULL AS no_row LIMIT 1;
 SELECT count(*) AS left_open FROM pg_cursors;
--- What gives the pieces cannot be closed from under it, nor replaced by another query.
+-- The cursor behind the pieces cannot be closed meanwhile, nor another query take its place.
 BEGIN;
 DECLARE taken CURSOR FOR SELECT length(chainify.mirror_rows(:told, :since + 5)) > 0 AS piece;
 FETCH taken;
