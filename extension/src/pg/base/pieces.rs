@@ -112,7 +112,6 @@ unsafe fn value_per_call(fcinfo: pg_sys::FunctionCallInfo) -> *mut pg_sys::Retur
 /// The portal must be open.
 unsafe fn read(portal: pg_sys::Portal, mut add: impl FnMut(&Row<'_>, &mut Vec<u8>)) -> Vec<u8> {
     let mut piece = Vec::new();
-    let mut more = true;
     // SAFETY: by the caller's promise; SPI_tuptable is that of the call before, freed once.
     let mut fetch = || unsafe {
         pg_sys::check_for_interrupts!();
@@ -123,8 +122,7 @@ unsafe fn read(portal: pg_sys::Portal, mut add: impl FnMut(&Row<'_>, &mut Vec<u8
             add(&Row::of(rows, at), &mut piece);
         }
         pg_sys::SPI_freetuptable(rows);
-        more = count as c_long == ROWS;
-        more && piece.len() < BYTES
+        count as c_long == ROWS && piece.len() < BYTES
     };
     connected(|| own_path(|| while fetch() {}));
     piece
