@@ -1,6 +1,6 @@
 // Package lane is the express lane of consensus messages. This node's own votes and proposals go
 // to every peer at once. Notes that only gossip needs are told later, or never. CometBFT's gossip
-// stays as it is and brings what the lane did not.
+// stays as it is and brings what the lane did not. Proposers that are missing are not waited for.
 //
 // The lane only sends, on CometBFT's own channels, messages that CometBFT's gossip would send, too.
 // The receiver checks them as it checks gossip. README.md says how it works.
@@ -51,6 +51,8 @@ type Counts struct {
 	Helped                  uint64 // of these: to peers that said where they stand, and lacked them
 	Dropped                 uint64 // left to gossip: the peer's queue was full
 	Untold                  uint64 // messages about a height that was over before they were due
+	Missed                  uint64 // turns to propose that passed without a word of the proposer
+	Skipped                 uint64 // turns of proposers that were missing since, not waited for
 }
 
 // Lane is one node's. Safe for concurrent use.
@@ -62,6 +64,7 @@ type Lane struct {
 
 	mu       sync.Mutex // guards all below
 	shown    shown
+	absence  absence
 	signed   types.BlockID // of the newest own proposal
 	own      types.Address
 	lines    map[p2p.ID]*line
@@ -71,7 +74,7 @@ type Lane struct {
 	counters counters
 }
 
-type counters struct{ votes, proposals, parts, helped, dropped, untold atomic.Uint64 }
+type counters struct{ votes, proposals, parts, helped, dropped, untold, missed, skipped atomic.Uint64 }
 
 // count notes what became of a message.
 func (c *counters) count(message proto.Message, sent bool) {
@@ -119,6 +122,9 @@ func (l *Lane) Attach(node *cometnode.Node) error {
 		return fmt.Errorf("CometBFT: a consensus of type %T, to which the express lane does not fit", env.ConsensusState)
 	}
 	l.state, l.store = state, node.BlockStore()
+	inner := consensus.NewTimeoutTicker()
+	inner.SetLogger(state.Logger)
+	state.SetTimeoutTicker(newTicker(inner, inner.ScheduleTimeout, l.vain))
 	cometnode.CustomReactors(map[string]p2p.Reactor{reactorName: &reactor{Reactor: node.ConsensusReactor(), lane: l}})(node)
 	return nil
 }
@@ -129,6 +135,7 @@ func (l *Lane) Counts() Counts {
 	return Counts{
 		Votes: c.votes.Load(), Proposals: c.proposals.Load(), Parts: c.parts.Load(),
 		Helped: c.helped.Load(), Dropped: c.dropped.Load(), Untold: c.untold.Load(),
+		Missed: c.missed.Load(), Skipped: c.skipped.Load(),
 	}
 }
 

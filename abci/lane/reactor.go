@@ -34,10 +34,13 @@ func (r *reactor) AddPeer(peer p2p.Peer) {
 }
 
 // Receive implements p2p.Reactor: a peer that says where it stands is given what it lacks there.
+// Votes, those that come too late included, tell which validators are there.
 func (r *reactor) Receive(e p2p.Envelope) {
 	r.Reactor.Receive(e)
-	switch e.Message.(type) {
+	switch m := e.Message.(type) {
 	case *cmtcons.NewRoundStep, *cmtcons.NewValidBlock:
 		r.lane.wake(e.Src.ID())
+	case *cmtcons.Vote:
+		r.lane.heard(m.Vote.GetValidatorAddress())
 	}
 }

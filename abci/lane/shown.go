@@ -42,6 +42,9 @@ func (l *Lane) look() {
 		s.proposal, s.proposed = rs.Proposal, s.parts
 	}
 	now := *s
+	if rs.Proposal != nil {
+		l.absence.heard(string(rs.Validators.GetProposer().Address))
+	}
 	l.mu.Unlock()
 	if fresh {
 		l.propose(now)

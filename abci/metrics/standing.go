@@ -58,6 +58,7 @@ var (
 	laneHelped    = describe("lane_helped_total", "Those of the express lane's messages that went to a peer which said where it stands, and lacked them.")
 	laneDropped   = describe("lane_dropped_total", "Messages that the express lane left to gossip, since the peer's queue was full.")
 	laneUntold    = describe("lane_untold_total", "Notes on received votes that were never sent, since their height was over before.")
+	laneTurns     = describe("lane_turns_total", "Turns to propose that passed without a word of the proposer's node (missed), and those of such a node that were not waited for until it was heard again (skipped).", "kind")
 	deviations    = describe("deviations_open", "Deviations found in the database and not put right.")
 	scrubAge      = describe("scrub_age_seconds", "Since the ledger table that waits longest was last found well by the scrubber.")
 	scrubEvery    = describe("scrub_interval_seconds", "In which time every ledger table should be read (chainify.scrub_interval); 0 when the scrubber is off.")
@@ -71,7 +72,7 @@ var (
 	databaseUp    = describe("database_up", "1 when the database answered in time.")
 
 	all = []*prometheus.Desc{
-		state, build, height, oldest, kept, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, mirrorBytes, snapshots, readers, servers, standbyLag, databaseUp,
+		state, build, height, oldest, kept, blocks, peersUp, organisations, consentOf, protocol, protocolNext, protocolKnown, pending, earlyAborts, stalled, evidence, suspended, offences, laneSent, laneHelped, laneDropped, laneUntold, laneTurns, deviations, scrubAge, scrubEvery, mirrors, mirrorLag, mirrorBytes, snapshots, readers, servers, standbyLag, databaseUp,
 	}
 )
 
@@ -176,6 +177,8 @@ func (c *collector) lane(out chan<- prometheus.Metric) {
 	count(laneHelped, did.Helped)
 	count(laneDropped, did.Dropped)
 	count(laneUntold, did.Untold)
+	count(laneTurns, did.Missed, "missed")
+	count(laneTurns, did.Skipped, "skipped")
 }
 
 func number(b bool) float64 {

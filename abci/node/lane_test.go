@@ -180,7 +180,7 @@ func TestProposerEndsBeforeItsParts(t *testing.T) {
 }
 
 // Two of four nodes are not connected, one of which sends nothing by its lane: they learn of
-// each other through the two that know both, whose gossip rests.
+// each other through the two that know both, whose gossip rests. No turn is skipped.
 func TestMissingLink(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
@@ -200,6 +200,10 @@ func TestMissingLink(t *testing.T) {
 		})
 	}
 	nodes[0].lane.Fate = func(proto.Message) lane.Fate { return lane.Refused }
+	var lanes []*lane.Lane
+	for _, r := range nodes {
+		r.lane.Made = func(l *lane.Lane) { lanes = append(lanes, l) }
+	}
 	clients := make([]*gateway.Client, len(nodes))
 	for i, r := range nodes {
 		r.start()
@@ -208,7 +212,18 @@ func TestMissingLink(t *testing.T) {
 	for i, want := range []uint32{2, 3, 3, 2} {
 		eventually(t, patience, "connected", func() bool { s := status(t, clients[i]); return s.State == "serving" && s.Peers == want })
 	}
+	skipped := func() (all uint64) {
+		for _, l := range lanes {
+			all += l.Counts().Skipped
+		}
+		return all
+	}
+	load(t, clients[:1], 4) // some nodes may have begun before others were there
+	before := skipped()
 	load(t, clients, 5)
+	if now := skipped(); now != before {
+		t.Errorf("%d turns were skipped, and %d before all were there", now-before, before)
+	}
 	checkSameChain(t, nodes, clients)
 }
 
