@@ -9,8 +9,8 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
-// One of four organisations is gone, killed or paused with its connections. Its turns to propose are
-// not waited for: but for the first, in vain. Back, it gets its turns again, and uses them.
+// One of four organisations is gone, killed or paused with its connections. Its turns to propose
+// are not waited for, but for the first. Back, it gets its turns again, and uses them.
 func TestTurnsOfAGoneOrganisationAreSkipped(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -19,8 +19,8 @@ func TestTurnsOfAGoneOrganisationAreSkipped(t *testing.T) {
 	rest, gone := net.Organisations[:3], net.Organisations[3]
 	usesItsTurns(ctx, t, rest)
 	for _, c := range []struct {
-		name      string
-		go_, back func() error
+		name       string
+		away, back func() error
 	}{
 		{"killed", func() error { gone.KillNode(); return nil }, gone.StartNode},
 		{"paused", gone.PauseNode, gone.ResumeNode},
@@ -29,7 +29,7 @@ func TestTurnsOfAGoneOrganisationAreSkipped(t *testing.T) {
 		for i, o := range rest {
 			before[i] = turnsAt(t, o)
 		}
-		must(t, c.go_())
+		must(t, c.away())
 		deposits(ctx, t, rest[0], 40)
 		for i, o := range rest {
 			now := turnsAt(t, o)

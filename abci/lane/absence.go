@@ -31,8 +31,8 @@ func (a *absence) heard(validator string) {
 	}
 }
 
-// lost is told of each turn in which more than two thirds precommitted no block, and reports whether
-// it was missed: its proposer was silent all the time, and is missing from now on.
+// lost is told of each turn in which more than two thirds precommitted no block. It reports whether
+// the turn was missed: its proposer was silent all the time. It is missing from now on.
 func (a *absence) lost(t turn) (missed bool) {
 	if _, known := a.missing[t.proposer]; known || a.now != t || !a.silent {
 		return false
@@ -44,10 +44,10 @@ func (a *absence) lost(t turn) (missed bool) {
 	return true
 }
 
-// skips reports whether a turn is not waited for: its proposer is missing. Once a height had as many
-// rounds as there are validators, each further turn is waited for. CometBFT's waits grow from round
-// to round then, until they are long enough for any network. The full turns of missing validators
-// are in the same heights at all nodes.
+// skips reports whether a turn is not waited for: its proposer is missing. Once a height had as
+// many rounds as there are validators, each further turn is waited for. CometBFT's waits grow from
+// round to round then, until they are long enough for any network. The full turns of missing
+// validators are in the same heights at all nodes.
 func (a *absence) skips(t turn) bool {
 	_, missing := a.missing[t.proposer]
 	full := t.round == 0 && t.height/int64(t.validators)%fullTurnEvery == 0

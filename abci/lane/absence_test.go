@@ -100,8 +100,7 @@ func missing(all []happening, validator string) bool {
 	return false
 }
 
-// The record of the missing agrees with one that keeps all events, whatever happens. Validators come
-// and go: more of them than are valid at a time may be forgotten, never skipped wrongly.
+// The record of the missing agrees with one that keeps all events, whatever happens.
 func TestMissingIsAsAllEventsTell(t *testing.T) {
 	random := seeded.Random(t)
 	for range 300 {

@@ -16,16 +16,15 @@ type wait = struct {
 	Step     cstypes.RoundStepType `json:"step"`
 }
 
-// ticker is CometBFT's, which ends at once the waits that the lane says are in vain. T is CometBFT's
-// timeoutInfo.
+// ticker is CometBFT's, which ends at once the waits that the lane says are in vain. T is
+// CometBFT's timeoutInfo.
 type ticker[T ~wait] struct {
 	consensus.TimeoutTicker
 	schedule func(T)
 	vain     func(wait) bool
 }
 
-// newTicker makes a ticker. The compiler takes the type that has no name here from schedule, the
-// inner one's.
+// newTicker makes a ticker. The compiler infers T from schedule, the inner one's method.
 func newTicker[T ~wait](inner consensus.TimeoutTicker, schedule func(T), vain func(wait) bool) *ticker[T] {
 	return &ticker[T]{TimeoutTicker: inner, schedule: schedule, vain: vain}
 }
