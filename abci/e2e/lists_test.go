@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/listappend"
@@ -59,8 +57,8 @@ func (l *lists) session(ctx context.Context, o *harness.Organisation, isolation 
 		if conn == nil || conn.IsClosed() {
 			if err := harness.Poll(ctx, catchUpLimit, "a session at "+o.Name, func(ctx context.Context) (bool, string, error) {
 				var err error
-				if conn, err = o.Cluster.Connect(ctx, database, "bank"); err == nil {
-					_, err = conn.Exec(ctx, "SET chainify.writes = 'effects'; SET chainify.wait_timeout = '5s'")
+				if conn, err = o.PlainSession(ctx, "bank"); err == nil {
+					_, err = conn.Exec(ctx, "SET chainify.wait_timeout = '5s'")
 				}
 				return err == nil, errString(err), nil
 			}); err != nil {
@@ -103,11 +101,9 @@ func (l *lists) transaction(ctx context.Context, conn *pgx.Conn, isolation strin
 	}
 	t.Outcome = listappend.Unknown
 	_, err := conn.Exec(ctx, "COMMIT")
-	var failed *pgconn.PgError
-	switch {
-	case err == nil:
+	if err == nil {
 		t.Outcome = listappend.Committed
-	case errors.As(err, &failed) && failed.Code == "40001":
+	} else if failed, _ := harness.CommitFailed(err); failed {
 		t.Outcome = listappend.Aborted
 	}
 	return err

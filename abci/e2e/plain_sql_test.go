@@ -20,10 +20,9 @@ import (
 // plainSession opens a session whose own changes of ledger tables go through the ledger.
 func plainSession(ctx context.Context, t *testing.T, o *harness.Organisation) *pgx.Conn {
 	t.Helper()
-	conn, err := o.Cluster.Connect(ctx, database, "bank")
+	conn, err := o.PlainSession(ctx, "bank")
 	must(t, err)
 	t.Cleanup(func() { conn.Close(context.WithoutCancel(ctx)) })
-	run(ctx, t, conn, "SET chainify.writes = 'effects'")
 	return conn
 }
 

@@ -32,7 +32,8 @@ type Entry struct {
 	Index     int32
 	Succeeded bool
 	SQLState  string
-	Client    int // whose counter it adds to; 0: none
+	Client    int   // whose counter it adds to; 0: none
+	Attempt   int64 // of that client at an EFFECTS transaction; 0: it is of another kind
 }
 
 // Evidence is what one organisation's database says in the end.
@@ -56,6 +57,7 @@ type Evidence struct {
 func Check(answers []Answer, all []Evidence) []Violation {
 	var v violations
 	first := slices.MaxFunc(all, func(a, b Evidence) int { return cmp.Compare(a.tip(), b.tip()) })
+	answers = v.placed(answers, first)
 	for _, e := range all {
 		judged := int64(math.MaxInt64) // answers for blocks up to this one
 		behind := e.tip() < first.tip()
@@ -127,6 +129,42 @@ func (v *violations) checkChain(first, e Evidence) {
 	}
 }
 
+// placed finds the places of EFFECTS transactions in the longest ledger. An answered COMMIT names
+// neither id nor place, but the ledger has the attempt. It leaves out those that failed, which have
+// no place.
+func (v *violations) placed(answers []Answer, e Evidence) (placed []Answer) {
+	type attempt struct {
+		client int
+		number int64
+	}
+	succeeded := map[attempt]Entry{}
+	for _, entry := range e.Entries {
+		if entry.Attempt == 0 || !entry.Succeeded {
+			continue
+		}
+		its := attempt{entry.Client, entry.Attempt}
+		if before, twice := succeeded[its]; twice {
+			v.add(Duplicated, "attempt %d of client %d succeeded as transactions %x and %x", its.number, its.client, before.ID, entry.ID)
+		}
+		succeeded[its] = entry
+	}
+	for _, a := range answers {
+		entry, is := succeeded[attempt{a.Client, a.Attempt}]
+		switch {
+		case a.Attempt == 0 || a.ID != nil:
+			placed = append(placed, a)
+		case a.Succeeded && !is:
+			v.add(Lost, "attempt %d of client %d, whose COMMIT %s answered, succeeded in no ledger", a.Attempt, a.Client, a.Organisation)
+		case a.Succeeded:
+			a.ID, a.Block, a.Index = []byte(entry.ID), entry.Block, entry.Index
+			placed = append(placed, a)
+		case is:
+			v.add(Lost, "attempt %d of client %d was answered by %s as failed %s, and succeeded as transaction %x", a.Attempt, a.Client, a.Organisation, a.SQLState, entry.ID)
+		}
+	}
+	return placed
+}
+
 // checkEntries looks every answer up in the ledger, which holds every transaction once.
 func (v *violations) checkEntries(answers []Answer, e Evidence, judged int64) {
 	ledger := make(map[string]Entry, len(e.Entries))
@@ -137,7 +175,7 @@ func (v *violations) checkEntries(answers []Answer, e Evidence, judged int64) {
 		ledger[entry.ID] = entry
 	}
 	for _, a := range answers {
-		want := Entry{string(a.ID), a.Block, a.Index, a.Succeeded, a.SQLState, a.Client}
+		want := Entry{string(a.ID), a.Block, a.Index, a.Succeeded, a.SQLState, a.Client, a.Attempt}
 		got, ok := ledger[want.ID]
 		switch {
 		case a.Block == 0 && !ok: // refused by the order, in which it therefore is not
@@ -189,16 +227,29 @@ func count(v []Violation, kind string) int {
 }
 
 // kindsFrom is how many answers it takes that each kind of outcome is among them for certain: the
-// rarest is one in ten.
-const kindsFrom = 400
+// rarest is one in ten. EFFECTS transactions have others, and fewer.
+const (
+	kindsFrom   = 400
+	effectsFrom = 100
+)
 
 // checkKinds expects that the load failed in all ways that it is meant to.
 func checkKinds(mix []transaction, answers []Answer) []Violation {
 	var v violations
-	got := outcomes(answers)
+	got, effects := outcomes(answers), 0
+	for _, a := range answers {
+		if a.Attempt > 0 {
+			effects++
+		}
+	}
 	for _, t := range mix {
-		if len(answers) >= kindsFrom && got[t.ends] == 0 {
-			v.add(Unexpected, "none of %d transactions %s", len(answers), t.ends)
+		if len(answers)-effects >= kindsFrom && got[t.ends] == 0 {
+			v.add(Unexpected, "none of %d transactions %s", len(answers)-effects, t.ends)
+		}
+	}
+	for _, ends := range []string{succeeded, conflict} {
+		if effects >= effectsFrom && got[ofEffects+ends] == 0 {
+			v.add(Unexpected, "none of %d EFFECTS transactions %s", effects, ends)
 		}
 	}
 	return v
@@ -219,15 +270,21 @@ func checkParts(m Manifest, blocks uint64, inParts map[string]int) []Violation {
 	return v
 }
 
+// ofEffects begins the names of outcomes of EFFECTS transactions.
+const ofEffects = "effects "
+
 // outcomes counts answers by how they ended, for the report.
 func outcomes(answers []Answer) map[string]int {
 	kinds := map[string]int{}
 	for _, a := range answers {
-		if a.Succeeded {
-			kinds[succeeded]++
-		} else {
-			kinds[strings.TrimSpace("failed "+a.SQLState)]++
+		kind := succeeded
+		if !a.Succeeded {
+			kind = strings.TrimSpace("failed " + a.SQLState)
 		}
+		if a.Attempt > 0 {
+			kind = ofEffects + kind
+		}
+		kinds[kind]++
 	}
 	return kinds
 }

@@ -58,8 +58,9 @@ func collect(ctx context.Context, o *harness.Organisation, money string) (Eviden
 	}{
 		{w.heads, []any{0}, []any{&number, &hash}, func() error { e.Hashes[number] = hash; return nil }},
 		{w.entries, nil, []any{&id, &t.Block, &t.Index, &t.Succeeded, &t.SQLState, &content}, func() error {
-			text, err := statement(o, content)
-			t.ID, t.Client = string(id), clientOf(text)
+			var err error
+			t.ID = string(id)
+			t.Client, t.Attempt, err = authorOf(content)
 			e.Entries = append(e.Entries, t)
 			return err
 		}},
@@ -84,7 +85,7 @@ func collect(ctx context.Context, o *harness.Organisation, money string) (Eviden
 const (
 	moneySQL = "concat((SELECT sum(balance) FROM savings) + (SELECT sum(balance) FROM checking))"
 	rowsSQL  = `SELECT concat('savings ', custid, ' ', balance) FROM savings UNION ALL SELECT concat('checking ', custid, ' ', balance) FROM checking
-		UNION ALL SELECT concat('counters ', client, ' ', n, ' ', deposited) FROM counters UNION ALL SELECT concat('accounts ', custid, ' ', name) FROM accounts`
+		UNION ALL SELECT concat('counters ', client, ' ', n, ' ', deposited, ' ', attempt) FROM counters UNION ALL SELECT concat('accounts ', custid, ' ', name) FROM accounts`
 )
 
 // watcher follows all chains while faults go on.

@@ -53,6 +53,7 @@ func Random(seed uint64, duration time.Duration) Manifest {
 		}
 		at += time.Second + milliseconds(rng, 0, gapMax-time.Second)
 	}
+	m.Effects = float64(rng.IntN(5)) / 4
 	return m
 }
 

@@ -7,8 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
+
+// bank is the role of all clients.
+const bank = "bank"
 
 // callLimit ends a call that the server does not answer: a call itself waits 30 s at most.
 const callLimit = 60 * time.Second
@@ -17,16 +22,20 @@ const callLimit = 60 * time.Second
 type Answer struct {
 	Organisation string
 	Client       int
+	Attempt      int64 // at an EFFECTS transaction, by its client; 0: it is of another kind
 	harness.Outcome
 }
 
 // Load is what all clients know in the end.
 type Load struct {
 	mix        []transaction
+	customers  int
+	effects    float64 // share of EFFECTS transactions
 	mu         sync.Mutex
 	Answers    []Answer
 	Unanswered int     // calls without an answer: their outcome is unknown
-	Unexpected []error // those of them that no fault explains
+	Learned    int     // of them, whose outcome was asked for later
+	Unexpected []error // errors that no fault explains
 	Longest    time.Duration
 }
 
@@ -44,6 +53,20 @@ func (l *Load) failed(err error) {
 	if !explained(err) {
 		l.Unexpected = append(l.Unexpected, err)
 	}
+}
+
+func (l *Load) unexpected(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Unexpected = append(l.Unexpected, err)
+}
+
+// learned notes the outcome of a call that was not answered.
+func (l *Load) learned(a Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Answers = append(l.Answers, a)
+	l.Learned++
 }
 
 // explained says whether an error is one that a client must expect while servers and disks fail.
@@ -108,40 +131,72 @@ func deposits(r *rand.Rand, customers int) []int64 {
 
 func customer(r *rand.Rand, customers int) int64 { return 1 + r.Int64N(int64(customers)) }
 
-// client submits random transactions one after the other until ctx ends, through faults.
-func (l *Load) client(ctx context.Context, o *harness.Organisation, number, customers int, rng *rand.Rand) {
-	var session *harness.Client
-	defer func() {
-		if session != nil {
-			session.Close()
-		}
-	}()
+// client is one client of an organisation, and its sessions.
+type client struct {
+	*harness.Organisation
+	number  int
+	rng     *rand.Rand
+	session *harness.Client
+	plain   *pgx.Conn // nil: there is none
+	last    int64     // attempt at an EFFECTS transaction
+	unknown []Answer  // attempts whose outcome can be asked for
+}
+
+// run makes random transactions one after the other until ctx ends, through faults. Then it asks
+// for the outcomes that it does not know.
+func (c *client) run(ctx context.Context, l *Load) {
+	defer c.close()
 	for ctx.Err() == nil {
-		if session == nil || session.Lost() {
-			var err error
-			if session, err = o.Client(ctx, "bank"); err != nil {
-				session = nil
-				backOff(ctx)
-				continue
-			}
+		if c.MariaDB == nil && c.rng.Float64() < l.effects {
+			c.pay(ctx, l)
+		} else if c.connect(ctx) {
+			c.submit(ctx, l)
 		}
-		started := time.Now()
-		outcome, err := l.submit(ctx, session, number, customers, rng)
-		if err != nil {
-			l.failed(fmt.Errorf("%s: %w", o.Name, err))
-			backOff(ctx)
-			continue
-		}
-		l.answered(Answer{o.Name, number, outcome}, time.Since(started))
+	}
+	c.learn(ctx, l)
+}
+
+// connect opens the session again where it was lost.
+func (c *client) connect(ctx context.Context) bool {
+	if c.session != nil && !c.session.Lost() {
+		return true
+	}
+	var err error
+	if c.session, err = c.Client(ctx, bank); err != nil {
+		c.session = nil
+		backOff(ctx)
+	}
+	return err == nil
+}
+
+func (c *client) close() {
+	if c.session != nil {
+		c.session.Close()
+	}
+	if c.plain != nil {
+		_ = c.plain.Close(context.Background())
 	}
 }
 
-func (l *Load) submit(ctx context.Context, session *harness.Client, number, customers int, rng *rand.Rand) (harness.Outcome, error) {
-	t := l.mix[rng.IntN(len(l.mix))]
-	// A call runs to its end also when the load is told to stop: its answer counts.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+// submit has one transaction executed by all.
+func (c *client) submit(ctx context.Context, l *Load) {
+	t := l.mix[c.rng.IntN(len(l.mix))]
+	started := time.Now()
+	calling, cancel := untilAnswered(ctx)
 	defer cancel()
-	return session.Execute(ctx, fmt.Sprintf(t.sql, number), t.args(rng, customers)...)
+	outcome, err := c.session.Execute(calling, fmt.Sprintf(t.sql, c.number), t.args(c.rng, l.customers)...)
+	if err != nil {
+		l.failed(fmt.Errorf("%s: %w", c.Name, err))
+		backOff(ctx)
+		return
+	}
+	l.answered(Answer{c.Name, c.number, 0, outcome}, time.Since(started))
+}
+
+// untilAnswered bounds a call. It runs to its end also when the load is told to stop: its answer
+// counts.
+func untilAnswered(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), callLimit)
 }
 
 // backOff keeps a client from spinning on a server that is down.

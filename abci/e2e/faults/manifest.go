@@ -41,6 +41,7 @@ type Manifest struct {
 	Workers       int             `toml:"workers"`           // processes that execute a block; organisations differ when above 1
 	Clients       int             `toml:"clients"`           // of each organisation
 	Customers     int             `toml:"customers"`
+	Effects       float64         `toml:"effects"`  // share of EFFECTS transactions in the load of a PostgreSQL's clients
 	Duration      config.Duration `toml:"duration"` // of the load; it goes on until the last fault is over
 	Faults        []Fault         `toml:"fault"`
 }
@@ -118,6 +119,9 @@ func (m Manifest) Check() error {
 		if bound.value < bound.min || bound.value > bound.max {
 			return fmt.Errorf("%s is %d, want %d to %d", bound.what, bound.value, bound.min, bound.max)
 		}
+	}
+	if !(m.Effects >= 0 && m.Effects <= 1) {
+		return fmt.Errorf("effects is %g, want 0 to 1", m.Effects)
 	}
 	if d := time.Duration(m.Duration); d < time.Second || d > durationMax {
 		return fmt.Errorf("duration is %s, want 1s to %s", d, durationMax)

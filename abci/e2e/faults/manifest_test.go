@@ -104,11 +104,13 @@ func TestManifestsThatCannotBeRunAreRefused(t *testing.T) {
 		fine + kill + "must_crash = true\n":                                                                                                           "does not crash",
 		fine + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'parts_ready'\nmust_crash = true\n":                                 "in parts",
 		fine + strings.NewReplacer("kill_node", "jump_clock", "'acme'", "'acme', 'bolt'").Replace(kill) + "point = '1h'\n":                            "a third",
-		fine + "mariadb = ['zeta']\n":                                                                                                                 "mariadb: there is no member zeta",
-		fine + "mariadb = ['acme', 'bolt', 'cargo', 'delta']\n":                                                                                       "no organisation keeps a PostgreSQL",
-		fine + "ordering_only = 1\nmariadb = ['eagle']\n":                                                                                             "eagle has no database",
-		fine + "mariadb = ['acme']\n" + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'before_block_commit'\n":                   "acme keeps a MariaDB",
-		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_database", 1), "'acme'", "'eagle'", 1):                "no database",
+		fine + "effects = 1.5\n":                                "effects is 1.5",
+		fine + "effects = nan\n":                                "effects is NaN",
+		fine + "mariadb = ['zeta']\n":                           "mariadb: there is no member zeta",
+		fine + "mariadb = ['acme', 'bolt', 'cargo', 'delta']\n": "no organisation keeps a PostgreSQL",
+		fine + "ordering_only = 1\nmariadb = ['eagle']\n":       "eagle has no database",
+		fine + "mariadb = ['acme']\n" + strings.Replace(kill, "kill_node", "crash_postgres", 1) + "point = 'before_block_commit'\n":    "acme keeps a MariaDB",
+		fine + "ordering_only = 1\n" + strings.Replace(strings.Replace(kill, "kill_node", "kill_database", 1), "'acme'", "'eagle'", 1): "no database",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q, of\n%s", err, want, text)

@@ -10,7 +10,7 @@ import (
 
 const (
 	countersSQL = `REVOKE DELETE ON accounts FROM bank;
-		CREATE TABLE counters (client int PRIMARY KEY, n bigint NOT NULL DEFAULT 0, deposited bigint NOT NULL DEFAULT 0);
+		CREATE TABLE counters (client int PRIMARY KEY, n bigint NOT NULL DEFAULT 0, deposited bigint NOT NULL DEFAULT 0, attempt bigint NOT NULL DEFAULT 0);
 		INSERT INTO counters (client) SELECT seq FROM %s; GRANT SELECT, UPDATE ON counters TO bank, dba; `
 
 	// The procedures of the load in a network of several engines: each pays money in, or moves it

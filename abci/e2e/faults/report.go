@@ -26,6 +26,7 @@ type Report struct {
 	InParts       int            `json:"in_parts"` // of them, seen to be executed in parts, at all organisations
 	Answered      int            `json:"answered"`
 	Unanswered    int            `json:"unanswered"`
+	Learned       int            `json:"learned"` // of them, by their id later
 	Outcomes      map[string]int `json:"outcomes"`
 	Longest       float64        `json:"longest_without_block"`
 	LongestAnswer float64        `json:"longest_answer"`
@@ -64,7 +65,7 @@ func (r *Report) finish() {
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 // Header is the first line of a table of runs.
-const Header = "run                 members  c  faults  blocks  parts  answered  no answer  gap s  settle s  lost  twice  diverged  stuck  other"
+const Header = "run                 members  c  faults  blocks  parts  answered  effects  conflicts  no answer  gap s  settle s  lost  twice  diverged  stuck  other"
 
 // Line is a run in that table.
 func (r Report) Line() string {
@@ -72,8 +73,8 @@ func (r Report) Line() string {
 	if r.OrderingOnly > 0 {
 		members += fmt.Sprintf("+%d", r.OrderingOnly)
 	}
-	line := fmt.Sprintf("%-18.18s  %7s  %1d  %6d  %6d  %5d  %8d  %9d  %5.1f  %8.1f  %4d  %5d  %8d  %5d  %5d", r.Manifest, members, r.Consent, len(r.Faults),
-		r.Blocks, r.InParts, r.Answered, r.Unanswered, r.Longest, r.Settled, r.Lost, r.Duplicated, r.Diverged, r.Stuck, r.Unexpected)
+	line := fmt.Sprintf("%-18.18s  %7s  %1d  %6d  %6d  %5d  %8d  %7d  %9d  %9d  %5.1f  %8.1f  %4d  %5d  %8d  %5d  %5d", r.Manifest, members, r.Consent, len(r.Faults),
+		r.Blocks, r.InParts, r.Answered, r.Outcomes[ofEffects+succeeded], r.Outcomes[ofEffects+conflict], r.Unanswered, r.Longest, r.Settled, r.Lost, r.Duplicated, r.Diverged, r.Stuck, r.Unexpected)
 	if r.Error != "" {
 		line += "  the run failed: " + r.Error
 	}

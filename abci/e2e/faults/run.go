@@ -139,7 +139,7 @@ func (r *run) openBank(ctx context.Context) error {
 		return err
 	}
 	first := r.net.Organisations[0]
-	r.load.mix = postgresMix
+	r.load.mix, r.load.customers, r.load.effects = postgresMix, m.Customers, m.Effects
 	if several {
 		r.load.mix = enginesMix
 		if err := attachPortable(ctx, r.net); err != nil {
@@ -173,9 +173,8 @@ func (r *run) disturb(ctx context.Context) error {
 	for _, o := range r.net.Organisations {
 		for range r.manifest.Clients {
 			number++
-			client := number // each has its own
-			rng := rand.New(rand.NewPCG(r.manifest.Seed, uint64(number)))
-			clients.Go(func() { r.load.client(loadCtx, o, client, r.manifest.Customers, rng) })
+			c := &client{Organisation: o, number: number, rng: rand.New(rand.NewPCG(r.manifest.Seed, uint64(number)))}
+			clients.Go(func() { c.run(loadCtx, &r.load) })
 		}
 	}
 	r.started = time.Now()
@@ -422,7 +421,7 @@ func (r *run) examine(ctx context.Context) error {
 	for _, err := range r.load.Unexpected[:min(5, len(r.load.Unexpected))] {
 		r.note(Violation{Unexpected, err.Error()})
 	}
-	r.report.Answered, r.report.Unanswered = len(r.load.Answers), r.load.Unanswered
+	r.report.Answered, r.report.Unanswered, r.report.Learned = len(r.load.Answers), r.load.Unanswered, r.load.Learned
 	r.report.LongestAnswer, r.report.Outcomes = seconds(r.load.Longest), outcomes(r.load.Answers)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/chainify-db/chainify/abci/canonical"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -13,7 +14,7 @@ import (
 // words are queries that the engines answer each in words of its own.
 type words struct {
 	heads      string // number and hash of the blocks after one
-	entries    string // id, block, place, outcome, SQLSTATE and content of each transaction
+	entries    string // id, block, place, outcome, SQLSTATE and content as ordered of each transaction
 	deviations string // all of them, and those not cured
 	stale      string // whether rows may not be those agreed on
 }
@@ -21,7 +22,7 @@ type words struct {
 var (
 	postgresWords = words{
 		heads:      "SELECT number, encode(hash, 'hex') FROM chainify.ledger WHERE number > $1 ORDER BY number",
-		entries:    "SELECT id, block, index, outcome, coalesce(sqlstate, ''), coalesce(sql, '') FROM chainify.transactions",
+		entries:    "SELECT id, block, index, succeeded, coalesce(sqlstate, ''), body FROM chainify_ledger.transaction",
 		deviations: "SELECT count(*), count(*) FILTER (WHERE cured_by IS NULL) FROM chainify.deviations",
 		stale:      "SELECT stale FROM chainify.status",
 	}
@@ -41,16 +42,49 @@ func wordsOf(o *harness.Organisation) words {
 	return postgresWords
 }
 
-// statement is the SQL text of a transaction as a database keeps it.
-func statement(o *harness.Organisation, content []byte) (string, error) {
-	if o.MariaDB == nil {
-		return string(content), nil
-	}
+// counters is the table in which each client counts his transactions, and attemptOrdinal its column
+// with the number of the last attempt at an EFFECTS transaction that succeeded.
+const (
+	counters       = "public.counters"
+	attemptOrdinal = 4
+)
+
+// authorOf tells whose counter a transaction adds to; 0: nobody's. It also tells which attempt of
+// that client it is, if it is an EFFECTS transaction.
+func authorOf(content []byte) (client int, attempt int64, err error) {
 	tx, err := wire.DecodeChainedTx(content)
 	if err != nil {
-		return "", err
+		return 0, 0, err
 	}
-	return tx.Proposal.Sql, nil
+	if tx.Proposal.Kind == wire.Kind_KIND_EFFECTS {
+		return authorOfEffects(tx.Proposal.Effects)
+	}
+	return clientOf(tx.Proposal.Sql), 0, nil
+}
+
+// authorOfEffects finds them in the change of the client's counter.
+func authorOfEffects(effects []byte) (client int, attempt int64, err error) {
+	set, err := wire.DecodeWriteSet(effects)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, change := range set.Changes {
+		if change.Op != 'U' || set.Tables[change.Table] != counters {
+			continue
+		}
+		key, err := canonical.DecodeRow(change.Row)
+		if err != nil {
+			return 0, 0, err
+		}
+		client = int(key[0].Value.Number)
+		for _, cell := range change.Cells {
+			if cell.Ordinal == attemptOrdinal {
+				value, err := canonical.DecodeValue(cell.Value)
+				return client, value.Number, err
+			}
+		}
+	}
+	return client, 0, nil
 }
 
 // counting finds in a statement whose counter it adds to.

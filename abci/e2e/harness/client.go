@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -57,6 +58,9 @@ func (c *Client) Close() {
 // Lost tells that the session has ended, and a new one is needed.
 func (c *Client) Lost() bool { return c.postgres != nil && c.postgres.IsClosed() }
 
+// waitLimit is the servers' own default.
+const waitLimit = 30 * time.Second
+
 const outcomeColumns = "SELECT id, block, index, outcome, sqlstate FROM "
 
 // Execute submits a statement whose parameters are numbers, and waits for the outcome; once more,
@@ -95,12 +99,18 @@ func (c *Client) Deploy(ctx context.Context, statement string) error {
 	return nil
 }
 
+// Wait asks a PostgreSQL for the outcome of a transaction, at most for the time given; without one
+// in time the error is pgx.ErrNoRows.
+func (c *Client) Wait(ctx context.Context, id []byte, limit time.Duration) (Outcome, error) {
+	return c.ask(ctx, outcomeColumns+"chainify.wait($1, make_interval(secs => $2))", id, limit.Seconds())
+}
+
 func (c *Client) query(ctx context.Context, sql string, arguments ...any) (Outcome, error) {
 	a, err := c.ask(ctx, sql, arguments...)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && strings.Contains(pg.Hint, "chainify.wait") {
 		if id, known := notInTime(pg.Detail); known {
-			return c.ask(ctx, outcomeColumns+"chainify.wait($1)", id)
+			return c.Wait(ctx, id, waitLimit)
 		}
 	}
 	return a, err

@@ -23,6 +23,32 @@ func TestErrorsOfBothEnginesHaveTheirSQLState(t *testing.T) {
 	}
 }
 
+func TestErrorsOfCommitTellWhetherTheTransactionFailed(t *testing.T) {
+	id := strings.Repeat("5c", 32)
+	named := "Transaction \\x" + id
+	for _, c := range []struct {
+		err    error
+		failed bool
+		id     string
+	}{
+		{&pgconn.PgError{Code: "40001", Detail: named + " failed in block 15."}, true, id},
+		{&pgconn.PgError{Code: "40001", Detail: "Block 7 changed it."}, true, ""},
+		{&pgconn.PgError{Code: "23514", Detail: named + " failed in block 15."}, true, id},
+		{&pgconn.PgError{Code: "54000", Detail: named + " was refused by the order."}, true, id},
+		{&pgconn.PgError{Code: "57P03"}, true, ""},
+		{&pgconn.PgError{Code: "57P03", Detail: named + " may be ordered later."}, false, id},
+		{&pgconn.PgError{Code: "57014", Detail: named + " may be ordered later."}, false, id},
+		{&pgconn.PgError{Code: "08006", Detail: "Whether the transaction was queued is unknown."}, false, ""},
+		{&pgconn.PgError{Code: "57P02"}, false, ""},
+		{errors.New("connection lost"), false, ""},
+	} {
+		failed, id := CommitFailed(fmt.Errorf("COMMIT: %w", c.err))
+		if failed != c.failed || hex.EncodeToString(id) != c.id {
+			t.Errorf("%v: failed %t, id %x; want %t, %s", c.err, failed, id, c.failed, c.id)
+		}
+	}
+}
+
 func TestATransactionWithoutOutcomeIsNamed(t *testing.T) {
 	id := strings.Repeat("5c", 32)
 	if got, known := notInTime("the outcome is not known yet: CALL chainify_wait('" + id + "')"); !known || hex.EncodeToString(got) != id {
