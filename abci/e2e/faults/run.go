@@ -70,6 +70,7 @@ func Run(ctx context.Context, opt Options, m Manifest) (report Report, err error
 	if err := r.open(ctx); err != nil {
 		return r.report, errors.Join(fmt.Errorf("set up the network: %w", err), r.close())
 	}
+	r.Log("the network serves after %.1f s", time.Since(began).Seconds())
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.disturb(ctx); err != nil {
 		return r.report, err
@@ -403,6 +404,7 @@ func (r *run) examine(ctx context.Context) error {
 	} else {
 		r.report.Blocks = tip.Number
 	}
+	r.Log("%6.1f  every database is verified and compared", time.Since(r.started).Seconds())
 	all := make([]Evidence, len(r.net.Organisations))
 	for i, o := range r.net.Organisations {
 		e, err := settled(ctx, o, r.money, r.Settle)
