@@ -33,7 +33,7 @@ type Entry struct {
 	Succeeded bool
 	SQLState  string
 	Client    int   // whose counter it adds to; 0: none
-	Attempt   int64 // of that client at an EFFECTS transaction; 0: it is of another kind
+	Attempt   int64 // of that client at an EFFECTS transaction, or repeated; 0: it is of another kind
 }
 
 // Evidence is what one organisation's database says in the end.
@@ -140,6 +140,10 @@ func (v *violations) placed(answers []Answer, e Evidence) (placed []Answer) {
 	succeeded := map[attempt]Entry{}
 	for _, entry := range e.Entries {
 		if entry.Attempt == 0 || !entry.Succeeded {
+			continue
+		}
+		if entry.Attempt == repeated {
+			v.add(Duplicated, "transaction %x repeats an attempt of client %d that had succeeded", entry.ID, entry.Client)
 			continue
 		}
 		its := attempt{entry.Client, entry.Attempt}

@@ -73,6 +73,10 @@ func TestEachViolationIsFound(t *testing.T) {
 			e.Entries = append(e.Entries, Entry{ID: "h", Block: 2, Index: 7, Succeeded: true, Client: 2, Attempt: 4})
 			e.Hashes[3] = "33" // the longest ledger is asked
 		}, Duplicated, "attempt 4 of client 2 succeeded as"},
+		"COMMIT made again": {func(_ []Answer, e *Evidence) {
+			e.Entries = append(e.Entries, Entry{ID: "h", Block: 2, Index: 7, Succeeded: true, Client: 2, Attempt: repeated})
+			e.Hashes[3] = "33" // the longest ledger is asked
+		}, Duplicated, "repeats an attempt of client 2"},
 		"executed twice":        {func(_ []Answer, e *Evidence) { e.Counters[1]++ }, Duplicated, "2 executions"},
 		"not executed":          {func(_ []Answer, e *Evidence) { e.Counters[2]-- }, Lost, "2 executions"},
 		"failed but executed":   {func(_ []Answer, e *Evidence) { e.Counters[2]++ }, Duplicated, "4 executions"},
@@ -176,6 +180,12 @@ func TestWriteSetsNameTheirAttempt(t *testing.T) {
 		set.Changes = append(set.Changes, change)
 	}
 	if client, attempt, err := authorOfEffects(set.Encode()); client != 12 || attempt != 701 || err != nil {
+		t.Errorf("client %d, attempt %d, %v", client, attempt, err)
+	}
+	for i := range set.Changes {
+		set.Changes[i].Cells = set.Changes[i].Cells[:1]
+	}
+	if client, attempt, err := authorOfEffects(set.Encode()); client != 12 || attempt != repeated || err != nil {
 		t.Errorf("client %d, attempt %d, %v", client, attempt, err)
 	}
 	if column := strings.Split(countersSQL[strings.Index(countersSQL, "counters (")+10:], ", ")[attemptOrdinal-1]; !strings.HasPrefix(column, "attempt ") {

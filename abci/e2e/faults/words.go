@@ -49,6 +49,10 @@ const (
 	attemptOrdinal = 4
 )
 
+// repeated is the attempt of a write set that counts and has no number: its client's row had it
+// already, since that attempt had succeeded before.
+const repeated = -1
+
 // authorOf tells whose counter a transaction adds to; 0: nobody's. It also tells which attempt of
 // that client it is, if it is an EFFECTS transaction.
 func authorOf(content []byte) (client int, attempt int64, err error) {
@@ -84,7 +88,10 @@ func authorOfEffects(effects []byte) (client int, attempt int64, err error) {
 			}
 		}
 	}
-	return client, 0, nil
+	if client > 0 {
+		return client, repeated, nil
+	}
+	return 0, 0, nil
 }
 
 // counting finds in a statement whose counter it adds to.
