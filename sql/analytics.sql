@@ -253,19 +253,32 @@ FROM generate_series(:since + 4, :since + 5) b, chainify.mirror_rows(:told, b) p
 SELECT count(r) FROM (SELECT chainify.mirror_rows(:told, :since + 5) p) s, rows_in(p) r;
 SELECT chainify.mirror_rows(:told, :since + 5) IS NULL AS no_row LIMIT 1;
 SELECT count(*) AS left_open FROM pg_cursors;
--- The cursor behind the pieces cannot be closed meanwhile, nor another query take its place.
+-- The query behind the pieces ends with the one around it, and is no cursor of the session. COMMIT holds it or ends it.
 BEGIN;
-DECLARE taken CURSOR FOR SELECT length(chainify.mirror_rows(:told, :since + 5)) > 0 AS piece;
+DECLARE held CURSOR WITH HOLD FOR SELECT length(chainify.mirror_rows(:told, :since + 5)) > 0 AS piece;
+DECLARE taken CURSOR FOR SELECT length(chainify.mirror_rows(:told, :since + 4)) > 0 AS piece;
+FETCH held;
+SAVEPOINT first;
 FETCH taken;
-SAVEPOINT closing;
-\set VERBOSITY sqlstate
-CLOSE ALL;
-\set VERBOSITY default
-ROLLBACK TO closing;
+ROLLBACK TO first;
 FETCH taken;
-CLOSE taken;
-SELECT count(*) AS left_open FROM pg_cursors;
+SELECT count(*) AS cursors FROM pg_cursors;
 COMMIT;
+FETCH ALL held;
+CLOSE ALL;
+SELECT set_config('test.told', :'told', false) <> '' AS told, set_config('test.block', (:since + 5)::text, false) <> '' AS block;
+DO $$
+DECLARE
+    pieces int := 0;
+    piece bytea;
+BEGIN
+    FOR piece IN SELECT chainify.mirror_rows(current_setting('test.told')::int, current_setting('test.block')::bigint) LOOP
+        pieces := pieces + 1;
+        COMMIT;
+    END LOOP;
+    PERFORM set_config('test.pieces', pieces::text, false);
+END $$;
+SELECT current_setting('test.pieces')::int > 1 AS pieces, count(*) AS left_open FROM pg_cursors;
 SELECT chainify.mirror_rows(:told, NULL);
 SELECT chainify.mirror_changes(:told, 1, NULL);
 SELECT count(DISTINCT p) > 1 AS pieces, count(*) FROM chainify.mirror_changes(:told, :since, :since + 5) p, rows_in(p) r;

@@ -20,7 +20,7 @@ use crate::ledger::stored_blocks;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
-use crate::pg::base::pieces::Open;
+use crate::pg::base::pieces::Query;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::{variadic_from, TextValue};
@@ -242,7 +242,7 @@ fn mirror_changes(call: &mut Call) -> Answer {
                 of.relation,
                 of.span("h")
             );
-            Open::kept(client, &query, &[cell(after), cell(up_to)])
+            Query::kept(query, vec![cell(after), cell(up_to)])
         },
         row_bytes::mirrored_changes(id.unwrap_or_default()),
     )
@@ -263,7 +263,7 @@ fn mirror_rows(call: &mut Call) -> Answer {
                 true => format!("SELECT v FROM ({}) r", table.live_rows()),
                 false => rows_of(client, &table, number),
             };
-            Open::once(client, &query)
+            Query::once(query)
         },
         row_bytes::mirrored_rows(id.unwrap_or_default()),
     )

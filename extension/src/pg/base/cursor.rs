@@ -120,7 +120,7 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// A row of the current batch. Columns count from 1. A column of another type than asked for is a
+/// A row. Columns count from 1. A column of another type than asked for is a
 /// defect of the query and ends the statement.
 pub struct Row<'a> {
     tuple: pg_sys::HeapTuple,
@@ -135,12 +135,21 @@ impl Row<'_> {
     /// The batch must have it, and be kept as long as the row.
     pub(in crate::pg) unsafe fn of(batch: *mut pg_sys::SPITupleTable, at: usize) -> Self {
         // SAFETY: by the caller's promise.
-        unsafe {
-            Row {
-                tuple: *(*batch).vals.add(at),
-                descriptor: (*batch).tupdesc,
-                batch: PhantomData,
-            }
+        unsafe { Row::alone(*(*batch).vals.add(at), (*batch).tupdesc) }
+    }
+
+    /// A row that is in no batch.
+    ///
+    /// # Safety
+    /// Both must be kept as long as the row.
+    pub(in crate::pg) unsafe fn alone(
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+    ) -> Self {
+        Row {
+            tuple,
+            descriptor,
+            batch: PhantomData,
         }
     }
 

@@ -319,23 +319,16 @@ pub(in crate::pg) fn default_collation() -> String {
 }
 
 /// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
-#[cfg(not(feature = "pg17up"))]
 #[inline]
-pub(in crate::pg) fn merge_condition(_: &pg_sys::Query) -> *mut pg_sys::Node {
-    null_mut()
-}
-
-/// The join that MERGE matches rows by. Until 16 it is the condition of the join tree.
-#[cfg(feature = "pg17up")]
 pub(in crate::pg) fn merge_condition(query: &pg_sys::Query) -> *mut pg_sys::Node {
-    query.mergeJoinCondition
+    #[cfg(not(feature = "pg17up"))]
+    let (_, condition) = (query, null_mut());
+    #[cfg(feature = "pg17up")]
+    let condition = query.mergeJoinCondition;
+    condition
 }
 
-/// A clause of a query that 15 does not have, and about which the descriptions of queries would be
-/// wrong.
-///
-/// # Safety
-/// `query` must be an analysed query.
+/// As below: until 16 there is none.
 #[cfg(not(feature = "pg17up"))]
 #[inline]
 pub(in crate::pg) unsafe fn unknown_clause(_: &pg_sys::Query) -> Option<&'static str> {
@@ -381,18 +374,13 @@ pub(in crate::pg) fn sets_storage(column: &pg_sys::ColumnDef) -> bool {
 pub(in crate::pg) const CONSTRAINT_FLAGS: usize = 3 + cfg!(feature = "pg18") as usize;
 
 /// A clause of a constraint, as parsed, that 15 does not have.
-#[cfg(not(feature = "pg18"))]
-#[inline]
-pub(in crate::pg) fn unknown_constraint(_: &pg_sys::Constraint) -> Option<&'static str> {
-    None
-}
-
-/// A clause of a constraint, as parsed, that 15 does not have.
-#[cfg(feature = "pg18")]
-pub(in crate::pg) fn unknown_constraint(constraint: &pg_sys::Constraint) -> Option<&'static str> {
+pub(in crate::pg) fn unknown_constraint(c: &pg_sys::Constraint) -> Option<&'static str> {
+    #[cfg(not(feature = "pg18"))]
+    let (_, clause) = (c, None);
+    #[cfg(feature = "pg18")]
     use pg_sys::ConstrType::*;
-    let c = constraint;
-    match c.contype {
+    #[cfg(feature = "pg18")]
+    let clause = match c.contype {
         CONSTR_GENERATED if c.generated_kind as u8 != pg_sys::ATTRIBUTE_GENERATED_STORED => {
             Some("a VIRTUAL column")
         }
@@ -404,7 +392,8 @@ pub(in crate::pg) fn unknown_constraint(constraint: &pg_sys::Constraint) -> Opti
         CONSTR_NOTNULL if !c.keys.is_null() => Some("NOT NULL as a constraint of the table"),
         CONSTR_NOTNULL if c.is_no_inherit => Some("NOT NULL ... NO INHERIT"),
         _ => None,
-    }
+    };
+    clause
 }
 
 /// The number that the next object of a catalog gets. 17 gave the variable another name.
@@ -603,6 +592,17 @@ pub(in crate::pg) struct Run {
 }
 
 impl Run {
+    /// Of a query that goes on from where it is, until its receiver wants no more rows.
+    pub(in crate::pg) fn on(query: *mut pg_sys::QueryDesc) -> Run {
+        Run {
+            query,
+            direction: pg_sys::ScanDirection::ForwardScanDirection,
+            count: 0,
+            #[cfg(not(feature = "pg18"))]
+            once: false,
+        }
+    }
+
     /// Runs the query by the next hook, or as PostgreSQL does.
     ///
     /// # Safety

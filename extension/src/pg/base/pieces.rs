@@ -2,56 +2,66 @@
 //!
 //! PostgreSQL calls such a function once for each value (funcapi.h, value per call). So the first
 //! piece goes out before the last row is read, and memory holds the rows of one piece.
-use std::ffi::c_long;
-use std::mem::size_of;
+//!
+//! The query has no portal, but is the executor's alone, like those of functions in SQL
+//! (functions.c). What it holds belongs to the query that takes the set, and ends with that or is
+//! held over a COMMIT with it. A portal would be one more cursor of the session, which the session
+//! could close, and which a COMMIT would close or refuse.
+use std::mem::{replace, size_of};
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::cell::Cell;
 use crate::pg::base::cursor::Row;
-use crate::pg::base::error::{enter, PgError};
+use crate::pg::base::error::{catch_c, enter, OrRaise, PgError};
 use crate::pg::base::function::{Answer, Call};
+use crate::pg::base::major::Run;
+use crate::pg::base::memory::Context;
 use crate::pg::base::own_search_path::own_path;
 use crate::pg::base::spi::{self, connect, connected, SpiClient};
 
-/// Rows that are fetched at once, whatever their size.
-const ROWS: c_long = 16;
-/// A piece ends with the rows that bring it to so many bytes.
+/// A piece ends with the row that brings it to so many bytes.
 const BYTES: usize = 256 << 10;
 
-/// A query that changes nothing, under the snapshot of the calling statement. A set keeps it from
-/// call to call.
-pub struct Open {
-    /// Pinned, so that no CLOSE of the caller ends it and no other cursor takes its name. Null
-    /// after the end.
-    portal: pg_sys::Portal,
+/// One of our own queries, which changes nothing. It sees what the calling statement sees.
+pub struct Query {
+    sql: String,
+    args: Vec<Cell>,
+    is_kept: bool,
 }
 
-impl Open {
-    /// Opens one of our own queries; its plan is kept for the session.
-    pub fn kept(_connection: &SpiClient<'_>, sql: &str, args: &[Cell]) -> Self {
-        Open::pinned(spi::open(sql, args))
+impl Query {
+    /// Its plan is kept for the session.
+    pub fn kept(sql: String, args: Vec<Cell>) -> Self {
+        let is_kept = true;
+        Query { sql, args, is_kept }
     }
 
-    /// Opens a query whose text is made up; its plan is not kept.
-    pub fn once(_connection: &SpiClient<'_>, sql: &str) -> Self {
-        Open::pinned(spi::open_once(sql))
+    /// Its text is made up; its plan is not kept.
+    pub fn once(sql: String) -> Self {
+        let (args, is_kept) = (Vec::new(), false);
+        Query { sql, args, is_kept }
     }
 
-    fn pinned(portal: pg_sys::Portal) -> Self {
-        // SAFETY: it was opened just now.
-        unsafe { pg_sys::PinPortal(portal) };
-        Open { portal }
+    /// Needs [`connected`]. The started query lives in `memory`.
+    fn start(&self, memory: pg_sys::MemoryContext) -> *mut pg_sys::QueryDesc {
+        match self.is_kept {
+            true => spi::start(&self.sql, &self.args, memory),
+            false => spi::start_once(&self.sql, memory),
+        }
     }
 }
+
+/// The query of a set, from call to call; null after its last row.
+struct Open(*mut pg_sys::QueryDesc);
 
 impl Call<'_> {
-    /// The next piece of a set of bytea. `open` runs at the first call. `add` appends a row of the
-    /// query's result to the piece.
+    /// The next piece of a set of bytea. `query` is called for the first one. `add` appends a row
+    /// of its result to the piece.
     pub fn pieces(
         &mut self,
-        open: impl FnOnce(&Self, &SpiClient<'_>) -> Open,
+        query: impl FnOnce(&Self, &SpiClient<'_>) -> Query,
         add: impl FnMut(&Row<'_>, &mut Vec<u8>),
     ) -> Answer {
         // SAFETY: fcinfo is valid, and `set` was checked. What is open was made by the first call
@@ -60,23 +70,22 @@ impl Call<'_> {
             let fcinfo = self.fcinfo();
             let set = value_per_call(fcinfo);
             if (*(*fcinfo).flinfo).fn_extra.is_null() {
-                let opened = connect(|client| open(self, client));
                 let calls = pg_sys::init_MultiFuncCall(fcinfo);
                 let memory = (*calls).multi_call_memory_ctx;
-                let kept = pg_sys::MemoryContextAlloc(memory, size_of::<Open>()).cast::<Open>();
-                kept.write(opened);
-                (*calls).user_fctx = kept.cast();
-                pg_sys::RegisterExprContextCallback((*set).econtext, Some(ended), kept.into());
+                let started = connect(|client| query(self, client).start(memory));
+                let open = pg_sys::MemoryContextAlloc(memory, size_of::<Open>()).cast::<Open>();
+                open.write(Open(started));
+                (*calls).user_fctx = open.cast();
+                pg_sys::RegisterExprContextCallback((*set).econtext, Some(ended), open.into());
             }
             let calls = pg_sys::per_MultiFuncCall(fcinfo);
-            let kept = (*calls).user_fctx.cast::<Open>();
-            let piece = read((*kept).portal, add);
+            let open = (*calls).user_fctx.cast::<Open>();
+            let piece = read(&mut *open, add);
             if !piece.is_empty() {
                 (*set).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
                 return self.value(piece);
             }
-            pg_sys::UnregisterExprContextCallback((*set).econtext, Some(ended), kept.into());
-            close(kept);
+            pg_sys::UnregisterExprContextCallback((*set).econtext, Some(ended), open.into());
             pg_sys::end_MultiFuncCall(fcinfo, calls);
             (*set).isDone = pg_sys::ExprDoneCond::ExprEndResult;
             self.no_value()
@@ -106,44 +115,97 @@ unsafe fn value_per_call(fcinfo: pg_sys::FunctionCallInfo) -> *mut pg_sys::Retur
     }
 }
 
+/// Takes rows into a piece.
+#[repr(C)]
+struct Receiver<'a> {
+    base: pg_sys::DestReceiver,
+    piece: Vec<u8>,
+    add: &'a mut dyn FnMut(&Row<'_>, &mut Vec<u8>),
+    /// Of the rows of the piece.
+    memory: Context,
+}
+
 /// The next rows in one piece; empty after the last.
 ///
 /// # Safety
-/// The portal must be open.
-unsafe fn read(portal: pg_sys::Portal, mut add: impl FnMut(&Row<'_>, &mut Vec<u8>)) -> Vec<u8> {
-    let mut piece = Vec::new();
-    // SAFETY: by the caller's promise; SPI_tuptable is that of the call before, freed once.
-    let mut fetch = || unsafe {
-        pg_sys::check_for_interrupts!();
-        pg_sys::SPI_cursor_fetch(portal, true, ROWS);
-        let rows = pg_sys::SPI_tuptable;
-        let count = (*rows).numvals as usize;
-        for at in 0..count {
-            add(&Row::of(rows, at), &mut piece);
+/// The query must have started, in the query that calls.
+unsafe fn read(open: &mut Open, mut add: impl FnMut(&Row<'_>, &mut Vec<u8>)) -> Vec<u8> {
+    let query = open.0;
+    if query.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: a static structure, whose other functions do nothing.
+    let nothing = unsafe { *pg_sys::None_Receiver };
+    connected(|| {
+        let mut receiver = Receiver {
+            base: pg_sys::DestReceiver {
+                receiveSlot: Some(receive),
+                ..nothing
+            },
+            piece: Vec::new(),
+            add: &mut add,
+            memory: Context::child(c"chainify piece"),
+        };
+        // SAFETY: by the caller's promise; the receiver outlives the run, and each run has its own.
+        // After an ERROR the query does not run again.
+        let ran = own_path(|| unsafe {
+            (*query).dest = (&raw mut receiver).cast();
+            pg_sys::PushActiveSnapshot((*query).snapshot);
+            let ran = catch_c(|| Run::on(query).go_on(pg_sys::ExecutorRun_hook));
+            if ran.is_ok() {
+                pg_sys::PopActiveSnapshot();
+            }
+            ran
+        });
+        ran.or_raise();
+        if receiver.piece.len() < BYTES {
+            // SAFETY: it ran to its end.
+            unsafe { close(open) };
         }
-        pg_sys::SPI_freetuptable(rows);
-        count as c_long == ROWS && piece.len() < BYTES
-    };
-    connected(|| own_path(|| while fetch() {}));
-    piece
+        receiver.piece
+    })
+}
+
+/// Takes a row. False: the piece is complete.
+unsafe extern "C-unwind" fn receive(
+    slot: *mut pg_sys::TupleTableSlot,
+    receiver: *mut pg_sys::DestReceiver,
+) -> bool {
+    // SAFETY: the receiver is the one of `read`, which the executor alone uses meanwhile. The slot
+    // has a row.
+    unsafe {
+        enter(|| {
+            let receiver = &mut *receiver.cast::<Receiver<'_>>();
+            let Receiver {
+                piece, add, memory, ..
+            } = receiver;
+            memory.enter(|| {
+                let mut is_copy = false;
+                let tuple = pg_sys::ExecFetchSlotHeapTuple(slot, false, &raw mut is_copy);
+                add(&Row::alone(tuple, (*slot).tts_tupleDescriptor), piece);
+            });
+            piece.len() < BYTES
+        })
+    }
 }
 
 /// Called where the query that takes the set ends before the set does. After an ERROR it is not:
-/// then PostgreSQL has closed the portal.
-unsafe extern "C-unwind" fn ended(kept: pg_sys::Datum) {
+/// then PostgreSQL gives back what the query holds.
+unsafe extern "C-unwind" fn ended(open: pg_sys::Datum) {
     // SAFETY: registered with what is open, and unregistered before that goes.
-    unsafe { enter(|| close(kept.cast_mut_ptr::<Open>())) }
+    unsafe { enter(|| close(&mut *open.cast_mut_ptr::<Open>())) }
 }
 
 /// # Safety
-/// `kept` must be what the first call made.
-unsafe fn close(kept: *mut Open) {
+/// The query must have started, or be null.
+unsafe fn close(open: &mut Open) {
     // SAFETY: by the caller's promise; it is closed once.
     unsafe {
-        let portal = std::mem::replace(&mut (*kept).portal, null_mut());
-        if !portal.is_null() {
-            pg_sys::UnpinPortal(portal);
-            pg_sys::SPI_cursor_close(portal);
+        let query = replace(&mut open.0, null_mut());
+        if !query.is_null() {
+            pg_sys::ExecutorFinish(query);
+            pg_sys::ExecutorEnd(query);
+            pg_sys::FreeQueryDesc(query);
         }
     }
 }

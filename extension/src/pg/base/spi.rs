@@ -2,9 +2,9 @@
 //!
 //! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever
 //! the caller, its role or a function has set. Its only ways are [`query`], [`execute`],
-//! [`query_once`] and [`crate::pg::base::cursor::Cursor`], which see to that. The client's own
-//! texts are read under the client's path, as the client: the names that it gives by [`as_caller`],
-//! its statements by `run/client_plan.rs`.
+//! [`query_once`], [`crate::pg::base::cursor::Cursor`] and [`crate::pg::base::pieces`], which see to
+//! that. The client's own texts are read under the client's path, as the client: the names that it
+//! gives by [`as_caller`], its statements by `run/client_plan.rs`.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -153,23 +153,10 @@ impl Plan {
         dest: *mut pg_sys::DestReceiver,
         tcount: u64,
     ) -> Result<u64, PgError> {
-        assert_eq!(values.len(), self.types.len(), "one value per parameter");
-        // SAFETY: the list has room for as many parameters as asked for; the plan is kept by self.
+        // SAFETY: the options are valid for the call; the plan is kept by self.
         unsafe {
-            let params = if values.is_empty() {
-                std::ptr::null_mut()
-            } else {
-                pg_sys::makeParamList(values.len() as i32)
-            };
-            for (i, value) in values.iter().enumerate() {
-                let param = (*params).params.as_mut_ptr().add(i);
-                (*param).value = value.unwrap_or(pg_sys::Datum::from(0));
-                (*param).isnull = value.is_none();
-                (*param).pflags = pg_sys::PARAM_FLAG_CONST as u16;
-                (*param).ptype = self.types[i];
-            }
             let options = pg_sys::SPIExecuteOptions {
-                params,
+                params: self.parameters(values),
                 dest,
                 tcount,
                 ..Default::default()
@@ -179,6 +166,26 @@ impl Plan {
             outermost::outermost();
             let code = catch_c(|| raw::SPI_execute_plan_extended(plan, options))?;
             processed(code)
+        }
+    }
+
+    /// Its parameters with these values; null for none.
+    fn parameters(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::ParamListInfo {
+        assert_eq!(values.len(), self.types.len(), "one value per parameter");
+        if values.is_empty() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the list has room for as many parameters as asked for.
+        unsafe {
+            let list = pg_sys::makeParamList(values.len() as i32);
+            for (i, value) in values.iter().enumerate() {
+                let param = (*list).params.as_mut_ptr().add(i);
+                (*param).value = value.unwrap_or(pg_sys::Datum::from(0));
+                (*param).isnull = value.is_none();
+                (*param).pflags = pg_sys::PARAM_FLAG_CONST as u16;
+                (*param).ptype = self.types[i];
+            }
+            list
         }
     }
 
@@ -299,31 +306,56 @@ fn kept(sql: &str, args: &[Cell]) -> &'static Plan {
     })
 }
 
-/// Opens one of our own queries, which changes nothing, under the snapshot of the calling
-/// statement. Its plan is kept for the session. Needs [`connected`].
-pub(in crate::pg) fn open(sql: &str, args: &[Cell]) -> pg_sys::Portal {
-    let value = |arg: &Cell| arg.datum().unwrap_or(pg_sys::Datum::from(0));
-    let null = |arg: &Cell| if arg.datum().is_some() { b' ' } else { b'n' } as std::ffi::c_char;
-    let mut values: Vec<_> = args.iter().map(value).collect();
-    let nulls: Vec<_> = args.iter().map(null).collect();
-    // SAFETY: the plan is kept; there is a value of its type and a mark for each of its parameters.
-    own_path(|| unsafe {
-        let plan = kept(sql, args).plan.as_ptr();
-        let (values, nulls) = (values.as_mut_ptr(), nulls.as_ptr());
-        pg_sys::SPI_cursor_open(std::ptr::null(), plan, values, nulls, true)
-    })
+/// Starts one of our own queries, which changes nothing, under the snapshot of the calling
+/// statement. It lives in `memory`; what it holds belongs to the query that calls. Its plan is kept
+/// for the session. Needs [`connected`].
+pub(in crate::pg) fn start(
+    sql: &str,
+    args: &[Cell],
+    memory: pg_sys::MemoryContext,
+) -> *mut pg_sys::QueryDesc {
+    own_path(|| started(kept(sql, args), sql, args, memory))
 }
 
 /// The same of a query whose text is made up; its plan is not kept.
-pub(in crate::pg) fn open_once(sql: &str) -> pg_sys::Portal {
+pub(in crate::pg) fn start_once(
+    sql: &str,
+    memory: pg_sys::MemoryContext,
+) -> *mut pg_sys::QueryDesc {
+    own_path(|| started(&Plan::prepare(sql, &[]).or_raise(), sql, &[], memory))
+}
+
+fn started(
+    plan: &Plan,
+    sql: &str,
+    args: &[Cell],
+    memory: pg_sys::MemoryContext,
+) -> *mut pg_sys::QueryDesc {
     let text = c_string(sql).or_raise();
-    // SAFETY: SPI is connected; the query has no parameters.
-    own_path(|| unsafe {
-        let (types, values) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let (name, nulls, read_only) = (std::ptr::null(), std::ptr::null(), true);
-        let text = text.as_ptr();
-        pg_sys::SPI_cursor_open_with_args(name, text, 0, types, values, nulls, read_only, 0)
-    })
+    let values: Vec<_> = args.iter().map(Cell::datum).collect();
+    let parameters = plan.parameters(&values);
+    // SAFETY: SPI is connected, and our own queries have one statement. The query refers to copies
+    // in its own memory.
+    unsafe {
+        let owner = pg_sys::CurrentResourceOwner;
+        let cached = pg_sys::SPI_plan_get_cached_plan(plan.plan.as_ptr());
+        let statement = elements::<pg_sys::PlannedStmt>((*cached).stmt_list)[0];
+        let caller = pg_sys::MemoryContextSwitchTo(memory);
+        let query = pg_sys::CreateQueryDesc(
+            pg_sys::copyObjectImpl(statement.as_ptr().cast()).cast(),
+            pg_sys::pstrdup(text.as_ptr()),
+            pg_sys::GetActiveSnapshot(),
+            std::ptr::null_mut(),
+            pg_sys::None_Receiver,
+            pg_sys::copyParamList(parameters),
+            std::ptr::null_mut(),
+            0,
+        );
+        pg_sys::ExecutorStart(query, pg_sys::EXEC_FLAG_SKIP_TRIGGERS as i32);
+        pg_sys::MemoryContextSwitchTo(caller);
+        pg_sys::ReleaseCachedPlan(cached, owner);
+        query
+    }
 }
 
 /// Runs a statement whose text is made up; its plan is not kept.
