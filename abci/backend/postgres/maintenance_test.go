@@ -233,6 +233,55 @@ func TestMaintenanceGivesWayToABlock(t *testing.T) {
 	eventually(t, dsn, "SELECT bool_and(base_block > 1) FROM chainify_ledger.ledger_table WHERE name = 'public.t'")
 }
 
+// The changes of a block are found through the index by block, though nothing vacuums: ranges of
+// pages are summed up as they fill.
+func TestMaintenanceSumsUpIndexesByBlock(t *testing.T) {
+	const blocks, limit = 60, 20 * time.Second
+	server := crashServer(t, map[string]string{"autovacuum": "off"})
+	dsn := newLedger(t, server, "summed_up")
+	b := steady(t, dsn)
+	hash := executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY, "CREATE TABLE public.t (id bigint PRIMARY KEY, filler text)"), connected(t, b).Hash, limit)
+	for n := uint64(2); n < 2+blocks; n++ {
+		insert := fmt.Sprintf("INSERT INTO t SELECT %d + g, repeat('x', 500) FROM generate_series(1, 100) g", 1000*n)
+		hash = executed(t, b, orderedBlock(n, wire.Kind_KIND_SQL, insert), hash, limit)
+	}
+	run(t, dsn, "SELECT chainify.mirror('public.t')")
+
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var pages int
+	if err := conn.QueryRow(t.Context(), "SELECT pg_relation_size('chainify_history.t') / 8192").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	// One block's rows are in one or two ranges of 16 pages. The last range is not full.
+	most := pages / 6
+	err = harness.Poll(t.Context(), time.Minute, "few pages are read", func(ctx context.Context) (bool, string, error) {
+		const changes = "SELECT chainify.mirror_changes(m.table_id, 9, 10) FROM chainify.mirrored_tables m"
+		var plans []struct {
+			Plan struct {
+				Rows int `json:"Actual Rows"`
+				Hit  int `json:"Shared Hit Blocks"`
+				Read int `json:"Shared Read Blocks"`
+			}
+		}
+		err := conn.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+changes).Scan(&plans)
+		if err != nil {
+			return false, "", err
+		}
+		if len(plans) != 1 || plans[0].Plan.Rows != 1 {
+			return false, "", fmt.Errorf("the changes come by %v, want one plan with one row", plans)
+		}
+		read := plans[0].Plan.Hit + plans[0].Plan.Read
+		return read <= most, fmt.Sprintf("%d pages of %d were read, want %d at most", read, pages, most), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // eventually polls until a query says true.
 func eventually(t *testing.T, dsn, sql string) {
 	t.Helper()
