@@ -4,9 +4,9 @@
 //! piece goes out before the last row is read, and memory holds the rows of one piece.
 //!
 //! The query has no portal, but is the executor's alone, like those of functions in SQL
-//! (functions.c). What it holds belongs to the query that takes the set, and ends with that or is
-//! held over a COMMIT with it. A portal would be one more cursor of the session, which the session
-//! could close, and which a COMMIT would close or refuse.
+//! (functions.c). Its locks and memory belong to the query that takes the set, and end with that or
+//! are held over a COMMIT with it. A portal would be one more cursor of the session, which the
+//! session could close, and which a COMMIT would close or refuse.
 use std::mem::{replace, size_of};
 use std::ptr::null_mut;
 
