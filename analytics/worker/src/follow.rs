@@ -1,12 +1,12 @@
 //! Following the database: mirrors are made, brought forward block by block, and published.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::load::{advance, differing, load, LoadError, Memory};
+use crate::load::{apply, differing, load, LoadError, Memory};
 use crate::mirror::Mirror;
-use crate::source::{Block, Database, Moment, SourceError, States, ToldTable};
+use crate::source::{Block, Changes, Database, Moment, SourceError, States, ToldTable};
 use crate::views::{BlockView, MirrorStatus, Pin};
 
 /// How the follower paces itself.
@@ -23,6 +23,16 @@ pub struct Pace {
 }
 
 const RECONNECT: Duration = Duration::from_secs(1);
+/// Bytes of changes that are read before they are applied: the database keeps no rows for the
+/// worker meanwhile. Of more, some are applied while others are read.
+const AHEAD_BYTES_MAX: usize = 16 << 20;
+
+/// Changes that are read and not applied, in their order.
+#[derive(Default)]
+struct Waiting {
+    changes: Vec<(i32, Changes)>,
+    bytes: usize,
+}
 
 /// Follows one database. One task runs it.
 pub struct Follower {
@@ -77,7 +87,7 @@ impl Follower {
                 let last = database.last_block().await?;
                 let due = looked.is_none_or(|at| at.elapsed() >= self.pace.tables);
                 if due || self.at != Some(last) {
-                    self.step(&database.moment().await?).await?;
+                    self.step(database).await?;
                     looked = Some(Instant::now());
                 }
                 Ok(())
@@ -98,9 +108,10 @@ impl Follower {
         }
     }
 
-    /// Brings everything to the moment's last block. A failure leaves mirrors at the block that
-    /// they had, or drops them.
-    async fn step(&mut self, moment: &Moment<'_>) -> Result<(), SourceError> {
+    /// Brings everything to the last block. A failure leaves mirrors at the block that they had, or
+    /// drops them.
+    async fn step(&mut self, database: &mut Database) -> Result<(), SourceError> {
+        let moment = database.moment().await?;
         let seen = moment.look(self.at.map(|at| at.number)).await?;
         let (last, told) = (seen.last, &seen.tables);
         self.memory.views.set_last(last.number);
@@ -114,9 +125,15 @@ impl Follower {
         let wanted: BTreeMap<i32, &ToldTable> = told.iter().map(|table| (table.id, table)).collect();
         self.mirrors.retain(|id, mirror| wanted.get(id).is_some_and(|table| mirror.is_of(table)));
         self.failed.retain(|id, _| wanted.contains_key(id));
-        self.advance_all(moment, last, &seen.states).await?;
+        let waiting = self.read_changes(&moment, last, &seen.states).await?;
+        let loaded = self.load_missing(&moment, last, told).await;
+        // The transaction ends before the work that takes long. This thread sends what ends it while
+        // it gives way.
+        drop(moment);
+        tokio::task::yield_now().await;
+        self.apply(waiting);
         self.at = Some(last);
-        self.load_missing(moment, last, told).await?;
+        loaded?;
         self.check(last, &seen.states);
         self.recheck();
         self.publish(last);
@@ -132,25 +149,57 @@ impl Follower {
         self.memory.views.forget_all();
     }
 
-    async fn advance_all(&mut self, moment: &Moment<'_>, last: Block, states: &States) -> Result<(), SourceError> {
-        let Some(at) = self.at.filter(|at| at.number < last.number) else { return Ok(()) };
-        for id in self.mirrors.keys().copied().collect::<Vec<_>>() {
-            if self.mirrors.get(&id).is_some_and(|mirror| mirror.has_rows_of(states.get(mirror.name()))) {
-                continue;
-            }
-            // Out of the list while it changes: what fails in between is not served.
-            let Some(mut mirror) = self.mirrors.remove(&id) else { continue };
-            match advance(&self.memory, moment, (id, &mut mirror), (at.number, last.number)).await {
-                Ok(()) => _ = self.mirrors.insert(id, mirror),
-                Err(LoadError::Trouble(trouble)) => self.fail(id, &mirror.name().to_owned(), "failed", &trouble),
-                Err(LoadError::Source(error)) => {
-                    // The others are at different blocks now.
-                    self.forget_all();
-                    return Err(error);
+    /// Reads the changes that the mirrors do not have. Those that come back are to be applied, to
+    /// mirrors that are there.
+    async fn read_changes(
+        &mut self,
+        moment: &Moment<'_>,
+        last: Block,
+        states: &States,
+    ) -> Result<Waiting, SourceError> {
+        let mut waiting = Waiting::default();
+        let Some(at) = self.at.filter(|at| at.number < last.number) else { return Ok(waiting) };
+        let has_them = |mirror: &Mirror| mirror.has_rows_of(states.get(mirror.name()));
+        let behind = self.mirrors.iter().filter(|(_, mirror)| !has_them(mirror));
+        for id in behind.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let read = moment.changes(id, (at.number, last.number), |changes| {
+                waiting.bytes += changes.bytes();
+                waiting.changes.push((id, changes));
+                if waiting.bytes > AHEAD_BYTES_MAX {
+                    self.apply(std::mem::take(&mut waiting));
                 }
+            });
+            if let Err(error) = read.await {
+                // Mirrors may be at different blocks now.
+                self.forget_all();
+                return Err(error);
             }
         }
-        Ok(())
+        // A mirror that failed meanwhile may be made anew, at the last block.
+        waiting.changes.retain(|(id, _)| self.mirrors.contains_key(id));
+        Ok(waiting)
+    }
+
+    /// Applies changes. What fails meanwhile is not served.
+    fn apply(&mut self, waiting: Waiting) {
+        let mut changed = BTreeSet::new();
+        for (id, changes) in waiting.changes {
+            changed.insert(id);
+            self.change(id, |memory, mirror| apply(memory, mirror, &changes));
+        }
+        for id in changed {
+            self.change(id, |_, mirror| Ok(mirror.compact()?));
+        }
+    }
+
+    /// Changes a mirror, unless it has failed. One that fails goes.
+    fn change(&mut self, id: i32, step: impl FnOnce(&Memory, &mut Mirror) -> Result<(), LoadError>) {
+        let Some(mirror) = self.mirrors.get_mut(&id) else { return };
+        if let Err(error) = step(&self.memory, mirror) {
+            let name = mirror.name().to_owned();
+            self.mirrors.remove(&id);
+            self.fail(id, &name, "failed", &error);
+        }
     }
 
     fn fail(&mut self, id: i32, name: &str, state: &'static str, why: &dyn std::fmt::Display) {

@@ -9,7 +9,7 @@ use chainify_snapshot::{Choice, Error, Pool};
 use crate::cells::Refused;
 use crate::layout::Layout;
 use crate::mirror::{Mirror, Trouble};
-use crate::source::{Moment, SourceError, States, ToldTable};
+use crate::source::{Changes, Moment, SourceError, States, ToldTable};
 use crate::views::Views;
 
 /// The reason why rows of a moment cannot be had.
@@ -92,20 +92,12 @@ pub async fn load(memory: &Memory, moment: &Moment<'_>, table: &ToldTable, block
     Ok(mirror)
 }
 
-/// Applies the changes of blocks after `after` up to `up_to`.
+/// Applies changes that were read. After an error the mirror is of no more use.
 ///
 /// # Errors
-/// As [`load`].
-pub async fn advance(
-    memory: &Memory,
-    moment: &Moment<'_>,
-    (table, mirror): (i32, &mut Mirror),
-    (after, up_to): (i64, i64),
-) -> Result<(), LoadError> {
-    moment
-        .changes(table, (after, up_to), |op, told| Ok::<_, LoadError>(memory.within(|| mirror.apply(op, told))?))
-        .await?;
-    Ok(mirror.compact()?)
+/// Those that do not fit the rows; the bound of memory.
+pub fn apply(memory: &Memory, mirror: &mut Mirror, changes: &Changes) -> Result<(), LoadError> {
+    changes.each(|op, told| Ok(memory.within(|| mirror.apply(op, told))?))
 }
 
 /// The tables whose rows are not the certified ones (V1): none when the state root is. `told` are

@@ -225,21 +225,21 @@ impl Moment<'_> {
         self.stream(sql, &[&table, &block], |piece| each(&rows_in(told(&piece, 0)?)?)).await
     }
 
-    /// Calls `each` with the changes of a table after a block up to another, in their order.
+    /// Calls `each` with the changes of a table after a block up to another, some at a time in
+    /// their order.
     ///
     /// # Errors
-    /// Those of the statement, and of `each`.
-    pub async fn changes<E: From<SourceError>>(
+    /// Those of the statement.
+    pub async fn changes(
         &self,
         table: i32,
         (after, up_to): (i64, i64),
-        mut each: impl FnMut(u8, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut each: impl FnMut(Changes),
+    ) -> Result<(), SourceError> {
         self.stream(&self.prepared.changes, &[&table, &after, &up_to], |piece| {
-            rows_in(told(&piece, 0)?)?.into_iter().try_for_each(|change| {
-                let (op, row) = change.split_first().ok_or(SourceError::Malformed("a change"))?;
-                each(*op, row)
-            })
+            told(&piece, 0)?;
+            each(Changes(piece));
+            Ok(())
         })
         .await
     }
@@ -287,6 +287,31 @@ impl Moment<'_> {
         let (last, at, tables, states, pins) =
             futures::try_join!(self.last_block(), at, self.tables(), self.states(), self.pins())?;
         Ok(Seen { last, at, tables, states, pins })
+    }
+}
+
+/// Changes of a table, as the database told them together.
+pub struct Changes(Row);
+
+impl Changes {
+    fn told(&self) -> &[u8] {
+        told(&self.0, 0).unwrap_or_default()
+    }
+
+    /// The bytes that they take.
+    pub fn bytes(&self) -> usize {
+        self.told().len()
+    }
+
+    /// Calls `each` with the operation and the row of each change.
+    ///
+    /// # Errors
+    /// Malformed changes, and those of `each`.
+    pub fn each<E: From<SourceError>>(&self, mut each: impl FnMut(u8, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        rows_in(self.told())?.into_iter().try_for_each(|change| {
+            let (op, row) = change.split_first().ok_or(SourceError::Malformed("a change"))?;
+            each(*op, row)
+        })
     }
 }
 
