@@ -186,10 +186,38 @@ def tokens(test, door):
         test.check("the connection", "is open", "closed")
     except (ConnectionLost, OSError, struct.error):
         pass
+    revoked_beside(test, door)
     door.write(0o644)
     test.check("a file that others can read has no tokens", door.refused(), unknown)
     door.write()
     test.check("a database that is not there", door.refused(database="other")[0], "3D000")
+
+
+def revoked_beside(test, door):
+    """A token that is revoked while its client says nothing: a query runs, rows wait, or nothing happens."""
+    door.tokens["more"] = {"role": "alice", "sha256": hashlib.sha256(b"MORE").hexdigest()}
+    door.write()
+    computing, waiting, silent = (door.client(token="MORE", timeout=20) for _ in range(3))
+    computing._write(message(b"Q", LONG.encode() + b"\0"))
+    waiting.query("BEGIN")
+    waiting.extended("SELECT a.id FROM item a, item b, item c, item d", 1, "p")
+    test.wait_until("both run", lambda: not idle(test))
+    with open(door.file, "r+") as file:  # a file that is written in place is empty for a moment
+        text = file.read()
+        file.truncate(0)
+        time.sleep(0.2)
+        file.seek(0)
+        file.write(text)
+    time.sleep(2)
+    test.check("it counts still", idle(test), False)
+    del door.tokens["more"]
+    begun = time.monotonic()
+    door.write()
+    for what, client in (("a query that runs", computing), ("rows that wait", waiting), ("silence", silent)):
+        test.check(f"revoked beside {what}", state_of(client._receive), "28P01")
+    test.check("soon", time.monotonic() - begun < 6, True)
+    test.wait_until("their queries have ended", lambda: idle(test))
+    test.check("other tokens of the role", door.client().query("SELECT count(*) FROM kind"), [["6"]])
 
 
 def blocks(test, door):

@@ -23,6 +23,8 @@ use crate::engine::Failure;
 const OPEN_IDLE_MAX: Duration = Duration::from_secs(300);
 /// How long the client may take nothing of an answer.
 const STALL_MAX: Duration = Duration::from_secs(300);
+/// Between two looks at the token of a session, which may be revoked while a query runs.
+const TOKEN_LOOK: Duration = Duration::from_secs(1);
 /// How long the end of a connection may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are sent together.
@@ -104,12 +106,19 @@ impl Client {
         Client { door, shown, connection, out, transaction, statements, portals, skips: false }
     }
 
-    /// Serves the client until it leaves.
+    /// Serves the client until it leaves, or its token counts no more.
     pub async fn serve(mut self) {
         self.out.ready(Status::Idle);
-        if let Err(End::Fatal(failure)) = self.messages().await {
+        let revoked = revoked(self.door.clone(), self.shown.clone());
+        let ended = tokio::select! {
+            ended = self.messages() => ended,
+            () = revoked => Err(End::Fatal(super::handshake::not_known())),
+        };
+        // The query that ran, and those whose portals wait, end here.
+        self.portals.clear();
+        if let Err(End::Fatal(failure)) = ended {
             self.out.error("FATAL", &failure);
-            let _ = self.flush().await;
+            let _ = tokio::time::timeout(GOODBYE_MAX, self.flush()).await;
         }
         let _ = tokio::time::timeout(GOODBYE_MAX, self.connection.stream.shutdown()).await;
     }
@@ -434,6 +443,15 @@ impl Client {
         let flushed: io::Result<()> =
             tokio::time::timeout(STALL_MAX, self.connection.stream.flush()).await.map_err(stalled)?;
         flushed.map_err(|_| client_left())
+    }
+}
+
+/// Comes when a token counts no more, at two looks: its file may just be written.
+async fn revoked(door: Arc<Door>, shown: Shown) {
+    let mut missed = 0;
+    while missed < 2 {
+        tokio::time::sleep(TOKEN_LOOK).await;
+        missed = if door.tokens.count(&shown) { 0 } else { missed + 1 };
     }
 }
 
