@@ -305,7 +305,7 @@ impl Call {
     }
 
     /// A result of booleans.
-    pub fn booleans(&self, f: impl Fn(usize) -> Result<bool, SqlError>) -> Result<ArrayRef> {
+    pub fn booleans(&self, mut f: impl FnMut(usize) -> Result<bool, SqlError>) -> Result<ArrayRef> {
         let nulls = self.nulls();
         let mut values = Vec::with_capacity(self.rows);
         for row in 0..self.rows {

@@ -7,7 +7,7 @@ use datafusion::common::Result;
 
 use crate::call::{is_text, is_whole, Call, Function, Types};
 use crate::error::SqlError;
-use crate::like::like;
+use crate::like::Pattern;
 
 /// Bytes of the longest text of PostgreSQL.
 const TEXT_BYTES_MAX: usize = (1 << 30) - 1;
@@ -190,7 +190,15 @@ fn replace(call: &Call) -> Result<ArrayRef> {
 
 fn is_like(call: &Call) -> Result<ArrayRef> {
     let (text, pattern) = (call.texts(0)?, call.texts(1)?);
-    call.booleans(|row| like(text.get(row), pattern.get(row)))
+    // Of a constant every row has the same text.
+    let mut read: Option<(&str, Pattern)> = None;
+    call.booleans(|row| {
+        let wanted = pattern.get(row);
+        match &read {
+            Some((of, pattern)) if std::ptr::eq(*of, wanted) => pattern.matches(text.get(row)),
+            _ => read.insert((wanted, Pattern::new(wanted))).1.matches(text.get(row)),
+        }
+    })
 }
 
 fn starts_with(call: &Call) -> Result<ArrayRef> {
