@@ -344,8 +344,7 @@ func strangeWord(body string) string {
 	return ""
 }
 
-// call runs a procedure with the rights of the client's role, at the time of the block. Its changes
-// stand alone in the list of changes, however they are numbered.
+// call runs a procedure with the rights of the client's role, at the time of the block.
 func (r *run) call(s *portable.Statement, p *wire.Proposal) error {
 	if !r.isClient(p.Client.Role) {
 		return &outcome{"42704", "role " + p.Client.Role + " does not exist"}
@@ -360,14 +359,10 @@ func (r *run) call(s *portable.Statement, p *wire.Proposal) error {
 			return err
 		}
 	}
-	for _, statement := range []string{
-		r.name.in("DELETE FROM %L.captured"), fmt.Sprintf("SET SESSION timestamp = %d.%06d", r.block.TimeMicro/1_000_000, r.block.TimeMicro%1_000_000),
-	} {
-		if _, err := r.conn.ExecContext(r.ctx, statement); err != nil {
-			return err
-		}
+	now := fmt.Sprintf("SET SESSION timestamp = %d.%06d", r.block.TimeMicro/1_000_000, r.block.TimeMicro%1_000_000)
+	if _, err := r.conn.ExecContext(r.ctx, now); err != nil {
+		return err
 	}
-	r.seq = 0
 	text := "CALL " + r.name.in("%D.") + quoted(strings.TrimPrefix(s.Table, "public.")) + "(" + strings.Join(arguments, ", ") + ")"
 	_, failure := r.conn.ExecContext(r.ctx, "CALL "+r.name.in("%L.")+quoted("call_"+p.Client.Role)+"("+hexText(text)+")")
 	if _, err := r.conn.ExecContext(r.ctx, "SET SESSION timestamp = DEFAULT"); err != nil {

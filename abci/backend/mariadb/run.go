@@ -250,7 +250,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 	if _, err := r.conn.ExecContext(r.ctx, "SAVEPOINT "+savepoint); err != nil {
 		return err
 	}
-	before, seq, tables := len(r.changes), r.seq, r.tables
+	before, tables := len(r.changes), r.tables
 	if p.Kind == wire.Kind_KIND_DEPLOY { // it changes them, and may fail halfway
 		r.tables = maps.Clone(tables)
 	}
@@ -280,7 +280,7 @@ func (r *run) transaction(i uint32, p *wire.Proposal, result *wire.TxResult) err
 		return err
 	}
 	r.forget(before)
-	r.seq, r.tables = seq, tables // a call sets seq back
+	r.tables = tables
 	result.SQLState, result.Message = reason.sqlState, reason.message
 	if _, err := r.conn.ExecContext(r.ctx, "ROLLBACK TO SAVEPOINT "+savepoint); err != nil {
 		return err
