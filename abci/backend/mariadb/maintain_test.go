@@ -53,7 +53,7 @@ func TestMaintenanceFindsWhatNoBlockTouches(t *testing.T) {
 	if err := row.Scan(&by, &cured, &expected); err != nil || by != "scrubber" || cured != "rows" || !strings.Contains(expected, "first") {
 		t.Fatal(by, cured, expected, err)
 	}
-	// A pass that read the row before the repair may tell of it after that. A node repairs again then.
+	// A pass that read the row before may tell of it after the repair. A node repairs again.
 	sees("all is well again", func(p backend.Position, h backend.Health) bool {
 		if p.Deviates {
 			if _, err := repair(); err != nil {
