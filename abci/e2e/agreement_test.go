@@ -158,6 +158,11 @@ func plainTrades(ctx context.Context, t *testing.T, network *harness.Network) {
 	run(ctx, t, acme, "BEGIN")
 	run(ctx, t, acme, "INSERT INTO trades VALUES (4, 'acme', 'bolt', 'bolts', 700)")
 	run(ctx, t, acme, "COMMIT")
+	must(t, harness.Poll(ctx, catchUpLimit, "cargo has the trade", func(ctx context.Context) (bool, string, error) {
+		var n int
+		err := network.Organisation("cargo").Scan(ctx, "SELECT count(*) FROM trades WHERE id = 4", &n)
+		return n == 1, fmt.Sprint(n), err
+	}))
 	fails(ctx, t, cargo, "CH009", "UPDATE trades SET price = 1 WHERE id = 4")
 	want(ctx, t, acme, "SELECT price::text FROM trades WHERE id = 4", "700.00")
 }
