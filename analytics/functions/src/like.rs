@@ -117,7 +117,7 @@ impl Part {
         self.runs.first().is_some_and(|run| !run.text.is_empty())
     }
 
-    /// What is behind the part where the text first has it.
+    /// The rest of the text behind the place where it first has the part.
     fn find<'t>(&self, text: &'t str, tries: &mut Tries) -> Result<Option<&'t str>, SqlError> {
         let Some((run, more)) = self.runs.split_first() else { return Ok(Some(text)) };
         let Some(mut text) = behind(text, run.blanks) else { return Ok(None) };
@@ -154,7 +154,7 @@ impl Tries {
         Ok(())
     }
 
-    /// What is behind these runs in a text that begins with them.
+    /// The rest of a text that begins with these runs, behind them.
     fn behind<'t>(&mut self, runs: &[Run], text: &'t str) -> Option<&'t str> {
         runs.iter().try_fold(text, |text, run| {
             let text = behind(text, run.blanks)?;
