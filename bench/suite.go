@@ -277,6 +277,10 @@ func runEngines(ctx context.Context, o options, r *report.Report, progress io.Wr
 		cfg.Rows = o.rows
 		r.Command += fmt.Sprintf(" -rows %d", o.rows)
 	}
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
 	r.Parameters["rows"] = cfg.Rows
 	return engines.Run(ctx, cfg, r)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/wire"
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -92,7 +93,7 @@ func calling(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(bank.attachProcedures(ctx), alone.attachProcedures(ctx)); err != nil {
+	if err := errors.Join(bank.attachProcedures(ctx), alone.attachProcedures(ctx), machine.Facts(r, alone.net.Dir), describe(ctx, cfg, r, alone)); err != nil {
 		return err
 	}
 	return repetitions(ctx, cfg, []system{
@@ -144,19 +145,10 @@ func (b *bank) calls(ctx context.Context, repetition int) (report.Sample, error)
 func callFigures(r *report.Report) error {
 	const how = "Smallbank's transactions of one statement, each in a procedure / the same statements as transactions, on the same ledger; "
 	called, beside := r.Find(mixedCalls, 0), r.Find(mixedBeside, 0)
-	for _, f := range []struct {
-		id   string
-		a, b []float64
-		how  string
-	}{
+	return addRatios(r, []ratio{
 		{"engines.calls", called.Values(), beside.Values(), how + "two PostgreSQL and two MariaDB"},
 		{"engines.calls_cpu", called.CPUs(), beside.CPUs(), how + "processor time of nodes and databases for each"},
 		{"engines.calls_postgres", r.Find(postgresCallBlock, 0).Values(), r.Find(postgresBeside, 0).Values(), how + "block executor of PostgreSQL"},
 		{"engines.calls_mariadb", r.Find(mariaCallBlock, 0).Values(), r.Find(mariaBeside, 0).Values(), how + "block executor of MariaDB, which runs up to 64 statements in one message and each CALL by itself"},
-	} {
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/chainify-db/chainify/bench/chart"
@@ -35,6 +36,7 @@ type Config struct {
 	Repeat, Seconds, Customers, Block int
 	Rows                              int           // of the table in which a row is tampered with
 	Clients                           []int         // that commit single statements
+	Only                              []string      // of the parts; none: all, the executors beside the networks
 	Settle                            time.Duration // how long the load of the set-up is waited for at most
 	Progress                          io.Writer
 }
@@ -72,21 +74,57 @@ type system struct {
 	measure func(ctx context.Context, repetition int) (report.Sample, error)
 }
 
-// Run measures all, interleaved, and adds series, figures and a plot.
+// part is a set of measurements on servers of their own.
+type part struct {
+	name    string
+	measure func(context.Context, Config, *report.Report) error
+	figures func(*report.Report, Config) error
+}
+
+// executorsAlone names the part that only -only asks for: another part has it too.
+const executorsAlone = "executors"
+
+var parts = []part{
+	{"throughput", throughput, func(r *report.Report, cfg Config) error {
+		return errors.Join(throughputFigures(r), executorFigures(r, cfg))
+	}},
+	{executorsAlone, justExecutors, executorFigures},
+	{"calls", calling, func(r *report.Report, _ Config) error { return callFigures(r) }},
+	{"tampering", tampering, tamperingFigures},
+	{"failures", failures, func(r *report.Report, _ Config) error { return failureFigures(r) }},
+}
+
+// chosen are the parts of a run.
+func chosen(only []string) ([]part, error) {
+	if len(only) == 0 {
+		return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.name == executorsAlone }), nil
+	}
+	var out []part
+	for _, name := range only {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("engines have no part %q: throughput, executors, calls, tampering, failures", name)
+		}
+		out = append(out, parts[i])
+	}
+	return out, nil
+}
+
+// Run measures all parts, or those of Only, and adds series, figures and a plot.
 func Run(ctx context.Context, cfg Config, r *report.Report) error {
-	if err := throughput(ctx, cfg, r); err != nil {
+	list, err := chosen(cfg.Only)
+	if err != nil {
 		return err
 	}
-	if err := calling(ctx, cfg, r); err != nil {
-		return err
+	for _, p := range list {
+		if err := p.measure(ctx, cfg, r); err != nil {
+			return err
+		}
+		if err := p.figures(r, cfg); err != nil {
+			return err
+		}
 	}
-	if err := tampering(ctx, cfg, r); err != nil {
-		return err
-	}
-	if err := failures(ctx, cfg, r); err != nil {
-		return err
-	}
-	return errors.Join(figures(r, cfg), draw(r, cfg))
+	return draw(r, cfg)
 }
 
 // throughput measures networks and executors.
@@ -119,9 +157,19 @@ func throughput(ctx context.Context, cfg Config, r *report.Report) (err error) {
 			}
 		}
 	}
+	return besideExecutors(ctx, cfg, r, systems)
+}
+
+// justExecutors measures executors without networks.
+func justExecutors(ctx context.Context, cfg Config, r *report.Report) error {
+	return besideExecutors(ctx, cfg, r, nil)
+}
+
+// besideExecutors measures systems and executors, interleaved.
+func besideExecutors(ctx context.Context, cfg Config, r *report.Report, systems []system) (err error) {
 	alone, err := openExecutors(ctx, cfg, "executors")
 	if alone != nil {
-		opened = append(opened, alone)
+		defer func() { err = errors.Join(err, alone.end(err)) }()
 	}
 	if err != nil {
 		return err
@@ -168,13 +216,25 @@ func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r
 	return nil
 }
 
-// figures states what the run says.
-func figures(r *report.Report, cfg Config) error {
-	values := func(name string) []float64 { return r.Find(name, 0).Values() }
-	single := r.Best(mariaSingle)
-	if single == nil {
-		return errors.New("no single statements were measured")
+// ratio is a figure to be.
+type ratio struct {
+	id   string
+	a, b []float64
+	how  string
+}
+
+func addRatios(r *report.Report, ratios []ratio) error {
+	for _, f := range ratios {
+		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// throughputFigures compares the networks.
+func throughputFigures(r *report.Report) error {
+	values := func(name string) []float64 { return r.Find(name, 0).Values() }
 	slower := mariaBlock
 	if r.Find(postgresBlock, 0).Spread.Median < r.Find(mariaBlock, 0).Spread.Median {
 		slower = postgresBlock
@@ -184,16 +244,12 @@ func figures(r *report.Report, cfg Config) error {
 	for i := range executor {
 		executor[i] *= share
 	}
-	const ratio = "two PostgreSQL and two MariaDB / four PostgreSQL"
-	for _, f := range []struct {
-		id   string
-		a, b []float64
-		how  string
-	}{
-		{"engines.effects", values(mixedEffects), values(postgresEffects), "Smallbank as write sets; " + ratio},
-		{"engines.statements", values(mixedStatements), values(postgresStatements), "Smallbank's transactions of one statement, executed everywhere; " + ratio},
-		{"engines.effects_cpu", r.Find(mixedEffects, 0).CPUs(), r.Find(postgresEffects, 0).CPUs(), "processor time of nodes and databases for a write set; " + ratio},
-		{"engines.statements_cpu", r.Find(mixedStatements, 0).CPUs(), r.Find(postgresStatements, 0).CPUs(), "processor time of nodes and databases for a statement; " + ratio},
+	const mixed = "two PostgreSQL and two MariaDB / four PostgreSQL"
+	return addRatios(r, []ratio{
+		{"engines.effects", values(mixedEffects), values(postgresEffects), "Smallbank as write sets; " + mixed},
+		{"engines.statements", values(mixedStatements), values(postgresStatements), "Smallbank's transactions of one statement, executed everywhere; " + mixed},
+		{"engines.effects_cpu", r.Find(mixedEffects, 0).CPUs(), r.Find(postgresEffects, 0).CPUs(), "processor time of nodes and databases for a write set; " + mixed},
+		{"engines.statements_cpu", r.Find(mixedStatements, 0).CPUs(), r.Find(postgresStatements, 0).CPUs(), "processor time of nodes and databases for a statement; " + mixed},
 		{
 			"engines.postgres_over_mariadb", values(postgresStatements), values(mariaStatements),
 			"BTW 2023, figure 10, clients that do not wait: PostgreSQL behind all four nodes / MariaDB; published: 1.2 × (MySQL)",
@@ -210,18 +266,22 @@ func figures(r *report.Report, cfg Config) error {
 			"engines.statements_over_executor", values(mixedStatements), executor,
 			fmt.Sprintf("statements of the mixed network / %s, of whose rate each of four has %g on these cores", slower, share),
 		},
-		{
-			"engines.block_over_single", values(mariaBlock), single.Values(),
-			fmt.Sprintf("blocks of %d statements in a MariaDB with a ledger, each COMMIT durable / the same statements one by one and durable, %g sessions, the best number", cfg.Block, single.Point),
-		},
-	} {
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
-			return err
-		}
+	})
+}
+
+// executorFigures compares the block executor of a MariaDB with sessions of its own.
+func executorFigures(r *report.Report, cfg Config) error {
+	single := r.Best(mariaSingle)
+	if single == nil {
+		return errors.New("no single statements were measured")
 	}
-	if err := errors.Join(callFigures(r), failureFigures(r)); err != nil {
-		return err
-	}
+	return addRatios(r, []ratio{{
+		"engines.block_over_single", r.Find(mariaBlock, 0).Values(), single.Values(),
+		fmt.Sprintf("blocks of %d statements in a MariaDB with a ledger, each COMMIT durable / the same statements one by one and durable, %g sessions, the best number", cfg.Block, single.Point),
+	}})
+}
+
+func tamperingFigures(r *report.Report, cfg Config) error {
 	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets["engines.back_s"],
 		fmt.Sprintf("from the submission of a transaction that changes a tampered row of a MariaDB with %d rows until its organisation has the block and the row, recorded the cure and serves; two and two under load; published: %d s", cfg.Rows, publishedBack))
 }

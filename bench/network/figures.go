@@ -28,7 +28,7 @@ func figures(r *report.Report, cfg Config) error {
 		tailFigures(r, r.Find(chainifySync, 1)),
 		impairedFigures(r, "network.one_dead", deadOne, "the fourth node killed"),
 		impairedFigures(r, "network.one_slow", slowOne, "the fourth database runs a quarter of the time"),
-		tpccFigures(r), readFigures(r), workloadFigures(r), serverFigures(r), formerFigures(r),
+		tpccFigures(r), readFigures(r), workloadFigures(r), serverFigures(r), keptFigures(r), formerFigures(r),
 	); err != nil {
 		return err
 	}
@@ -66,7 +66,6 @@ func absoluteFigures(r *report.Report, cfg Config, alone *report.Series) error {
 		{"network.waiting_one_p50", lone.Details("p50_ms"), "ms", "one client, chainify.execute"},
 		{"network.waiting_many", crowd.Values(), "tx/s", fmt.Sprintf("%d clients, chainify.execute", many)},
 		{"network.waiting_many_p50", crowd.Details("p50_ms"), "ms", fmt.Sprintf("%d clients, chainify.execute", many)},
-		{"network.waiting_one_bytes", sums(details(lone), kept), "bytes/tx", "bytes_per_transaction of one client that waits: each transaction in an order block of its own"},
 		{"network.floor_p50", floor.Details("p50_ms"), "ms", "one client, broadcast_tx_commit, CometBFT alone with our nodes' settings"},
 	} {
 		if cfg.unmeasured(f.values) {

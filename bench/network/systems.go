@@ -18,6 +18,7 @@ func (s *sites) systems(cfg Config) []system {
 		{chainifyFour, 0, s.oursFour, s.oursFour.weighed(s.oursFour.asynchronous())},
 		{chainifySync, 1, s.oursFour, s.oursFour.weighed(s.oursFour.wait(1))},
 		{chainifySync, many, s.oursFour, s.oursFour.weighed(s.oursFour.wait(many))},
+		{chainifyKept, 1, rested{s.oursFour}, rested{s.oursFour}.waited},
 		{deadOne, 0, s.dead, s.dead.well().asynchronous(cfg)},
 		{deadOne, 1, s.dead, s.dead.well().wait(cfg, 1)},
 		{slowOne, 0, s.slow, s.slow.well().asynchronous(cfg)},
@@ -65,7 +66,7 @@ func (s *sites) systems(cfg Config) []system {
 	}
 	if s.former != nil {
 		out = append(out, bothWays(formerFour, formerSync, s.former, s.former)...)
-		out = append(out, system{formerSync, many, s.former, s.former.wait(many)})
+		out = append(out, system{formerSync, many, s.former, s.former.wait(many)}, system{formerKept, 1, rested{s.former}, rested{s.former}.waited})
 	}
 	if s.unsealed != nil {
 		out = append(out, system{unsealed, 0, s.unsealed, s.unsealed.asynchronous()})

@@ -1,0 +1,90 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/util"
+
+	"github.com/chainify-db/chainify/bench/report"
+)
+
+// A lone transaction's bytes, weighed while the nodes rest.
+const (
+	chainifyKept = "chainify, 4 organisations, compacted"
+	formerKept   = "release 0.1, 4 organisations, compacted"
+)
+
+// rested is a network whose nodes run only while its load does. So their stores can be weighed
+// compacted: a store's log holds each overwritten value until it is compacted, which a short
+// load never reaches.
+type rested struct{ *ours }
+
+func (r rested) start(context.Context) error { return nil }
+func (r rested) stop() error                 { return nil }
+func (r rested) nodes() []int                { return nil }
+
+// weigh compacts the stores and adds up what is kept.
+func (r rested) weigh(ctx context.Context) (disk, error) {
+	for _, o := range r.members() {
+		for _, files := range nodeParts {
+			for _, file := range files {
+				if err := compact(filepath.Join(o.Home(), "data", file)); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return diskOf(ctx, r.members())
+}
+
+// compact compacts a store of LevelDB, and leaves everything else as it is.
+func compact(dir string) (err error) {
+	if filepath.Ext(dir) != ".db" {
+		return nil
+	}
+	db, err := leveldb.OpenFile(dir, &opt.Options{ErrorIfMissing: true})
+	if err != nil {
+		return fmt.Errorf("compact %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.CompactRange(util.Range{})
+}
+
+// waited is one client that waits for each answer, and what an organisation keeps of each.
+func (r rested) waited(ctx context.Context, repetition int) (load, error) {
+	return weighed(r.weigh, len(r.members()), func(ctx context.Context, repetition int) (l load, err error) {
+		if err := r.ours.start(ctx); err != nil {
+			return l, err
+		}
+		defer func() { err = errors.Join(err, r.ours.stop()) }()
+		return r.wait(1)(ctx, repetition)
+	})(ctx, repetition)
+}
+
+// keptFigures say what is kept of a lone transaction once stores are compacted, and nothing where
+// it was not measured.
+func keptFigures(r *report.Report) error {
+	now := details(r.Find(chainifyKept, 1))
+	for _, f := range []struct {
+		id, what string
+		parts    []string
+	}{
+		{"waiting_one_bytes", "bytes that one organisation keeps of a lone transaction, stores compacted", kept},
+		{"waiting_one_bytes_database", "of that, growth of the database", []string{databaseBytes}},
+		{"waiting_one_bytes_blocks", "of that, CometBFT's block store", []string{blockBytes}},
+		{"waiting_one_bytes_state", "of that, the order's state", []string{stateBytes}},
+	} {
+		if len(now) == 0 {
+			break
+		}
+		if err := r.AddFigure("network."+f.id, sums(now, f.parts), "bytes/tx", report.Target{}, f.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
