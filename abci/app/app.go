@@ -104,6 +104,7 @@ type App struct {
 	arriving *arriving // of the snapshot connection alone
 	watch    watch
 	turns    turns
+	lent     lent
 	pace     pace
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)

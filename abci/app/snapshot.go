@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
@@ -58,6 +59,7 @@ func (a *App) ListSnapshots(context.Context, *abci.RequestListSnapshots) (*abci.
 		if s.height+joinAhead > state.Height() {
 			continue
 		}
+		a.lent.list(s.height, time.Now())
 		root := s.manifest.Root(s.height)
 		out.Snapshots = append(out.Snapshots, &abci.Snapshot{
 			Height: uint64(s.height), Format: snapshotFormat, Chunks: uint32(len(s.manifest.Chunks)), Hash: root[:], Metadata: s.manifest.Encode(),
@@ -270,21 +272,28 @@ func (s *Store) newestJoinable(certified uint64) (height int64, err error) {
 	return height, err
 }
 
-// dropSnapshots makes room for the snapshot of a height: but for it, so many stay. The newest one
-// that a database with all blocks so far can join by stays in any case.
-func (s *Store) dropSnapshots(w *writer, height int64, keep int, certified uint64) error {
+// dropSnapshots makes room for the snapshot of a height: but for it, so many stay, and as many again
+// of those that are held for nodes that join. The newest one that a database with all blocks so far
+// can join by stays in any case.
+func (s *Store) dropSnapshots(w *writer, height int64, keep int, certified uint64, held map[int64]bool) error {
 	kept, err := s.snapshots()
 	if err != nil {
 		return err
 	}
-	joinable := int64(0)
+	joinable, lent := int64(0), 0
 	for _, k := range kept {
 		if k.joinable(certified) {
 			joinable = k.height
 		}
+		if held[k.height] {
+			lent++
+		}
 	}
-	for len(kept) > keep {
-		i := leastMissed(kept, height, joinable)
+	for room := keep + min(lent, keep+1); len(kept) > room; {
+		i := leastMissed(kept, height, func(h int64) bool { return h == joinable || held[h] })
+		if i < 0 {
+			i = leastMissed(kept, height, func(h int64) bool { return h == joinable })
+		}
 		if i < 0 {
 			return nil
 		}
@@ -294,12 +303,12 @@ func (s *Store) dropSnapshots(w *writer, height int64, keep int, certified uint6
 	return nil
 }
 
-// leastMissed picks the snapshot to drop, -1: none but the one to keep is there. The gaps between
-// those that stay grow with their age, since a database may be as old as the oldest order block.
-func leastMissed(kept []keptSnapshot, height, keep int64) int {
+// leastMissed picks the snapshot to drop, -1: all that are there stay. The gaps between those that
+// remain grow with their age, since a database may be as old as the oldest order block.
+func leastMissed(kept []keptSnapshot, height int64, stays func(height int64) bool) int {
 	least, least64 := -1, math.Inf(1)
 	for i, k := range kept {
-		if k.height == keep {
+		if stays(k.height) {
 			continue
 		}
 		gap := math.Inf(1) // the oldest goes last; prune drops it with its blocks
