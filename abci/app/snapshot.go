@@ -272,9 +272,9 @@ func (s *Store) newestJoinable(certified uint64) (height int64, err error) {
 	return height, err
 }
 
-// dropSnapshots makes room for the snapshot of a height: but for it, so many stay, and as many again
-// of those that are held for nodes that join. The newest one that a database with all blocks so far
-// can join by stays in any case.
+// dropSnapshots makes room for the snapshot of a height: but for it, so many stay, and as many
+// again of those that are held for nodes that join. The newest one that a database with all blocks
+// so far can join by stays in any case.
 func (s *Store) dropSnapshots(w *writer, height int64, keep int, certified uint64, held map[int64]bool) error {
 	kept, err := s.snapshots()
 	if err != nil {
