@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A snapshot that was listed to a node that joins is there for its chunks, however many order blocks
-// come meanwhile. Nodes that list without end hold as many as are kept without them, and no more.
+// A snapshot that was listed to a node that joins is there for its chunks, however many order
+// blocks come meanwhile. Nodes that list without end hold as many as are kept without them, and no
+// more.
 func TestAListedSnapshotStaysForItsChunks(t *testing.T) {
 	c := newChain(t, 4, 0, withSnapshots)
 	c.run(35)
