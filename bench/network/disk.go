@@ -30,6 +30,11 @@ var nodeParts = map[string][]string{
 type disk map[string]int64
 
 func diskOf(ctx context.Context, organisations members) (disk, error) {
+	return diskBy(ctx, organisations, machine.Size)
+}
+
+// diskBy weighs each file or directory of a node by a measure.
+func diskBy(ctx context.Context, organisations members, measure func(path string) (int64, error)) (disk, error) {
 	d := disk{}
 	for _, o := range organisations {
 		if err := d.addDatabase(ctx, o, database); err != nil {
@@ -37,7 +42,7 @@ func diskOf(ctx context.Context, organisations members) (disk, error) {
 		}
 		for part, files := range nodeParts {
 			for _, file := range files {
-				size, err := machine.Size(filepath.Join(o.Home(), "data", file))
+				size, err := measure(filepath.Join(o.Home(), "data", file))
 				if err != nil {
 					return nil, err
 				}

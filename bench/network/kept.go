@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/util"
 
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -28,31 +30,32 @@ func (r rested) start(context.Context) error { return nil }
 func (r rested) stop() error                 { return nil }
 func (r rested) nodes() []int                { return nil }
 
-// weigh compacts the stores and adds up what is kept.
 func (r rested) weigh(ctx context.Context) (disk, error) {
-	for _, o := range r.members() {
-		for _, files := range nodeParts {
-			for _, file := range files {
-				if err := compact(filepath.Join(o.Home(), "data", file)); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return diskOf(ctx, r.members())
+	return diskBy(ctx, r.members(), compacted)
 }
 
-// compact compacts a store of LevelDB, and leaves everything else as it is.
-func compact(dir string) (err error) {
-	if filepath.Ext(dir) != ".db" {
-		return nil
+// compacted is the size of a store of LevelDB once it is compacted, which a copy of it is, and that
+// of everything else as it is.
+func compacted(path string) (size int64, err error) {
+	if filepath.Ext(path) != ".db" {
+		return machine.Size(path)
 	}
-	db, err := leveldb.OpenFile(dir, &opt.Options{ErrorIfMissing: true})
+	copied, err := os.MkdirTemp("", "compacted-")
 	if err != nil {
-		return fmt.Errorf("compact %s: %w", dir, err)
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.CompactRange(util.Range{})
+	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
+	if err := os.CopyFS(copied, os.DirFS(path)); err != nil {
+		return 0, fmt.Errorf("copy %s: %w", path, err)
+	}
+	db, err := leveldb.OpenFile(copied, &opt.Options{ErrorIfMissing: true})
+	if err != nil {
+		return 0, fmt.Errorf("compact a copy of %s: %w", path, err)
+	}
+	if err := errors.Join(db.CompactRange(util.Range{}), db.Close()); err != nil {
+		return 0, fmt.Errorf("compact a copy of %s: %w", path, err)
+	}
+	return machine.Size(copied)
 }
 
 // waited is one client that waits for each answer, and what an organisation keeps of each.
