@@ -173,7 +173,7 @@ func (s *Store) Commit(before, after *order.State, result *order.Result, first b
 		w.set(clientsKey, clients)
 	}
 	if c := result.Certified; c != nil {
-		w.json(numberKey('c', c.Number), c)
+		w.packed(numberKey('c', c.Number), c)
 	}
 	if err := s.commitPending(w, after, result); err != nil {
 		return err
@@ -263,7 +263,10 @@ func (s *Store) get(key []byte, into any) (found bool, err error) {
 	if raw == nil {
 		return false, nil
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if raw, err = unpack(raw); err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
 		return false, fmt.Errorf("decode %q: %w", key, err)
 	}
 	return true, nil
