@@ -190,6 +190,13 @@ impl ListenConfig {
     }
 }
 
+fn at_most(name: &str, value: u64, most: u64) -> Result<(), String> {
+    match value <= most {
+        true => Ok(()),
+        false => Err(format!("{name} is {value}, and has to be 0 to {most}")),
+    }
+}
+
 fn range(name: &str, value: usize, most: usize) -> Result<(), String> {
     match (1..=most).contains(&value) {
         true => Ok(()),
@@ -235,7 +242,7 @@ fn parse(text: &str) -> Result<Settings, String> {
     range("queries.connections_max", config.queries.connections_max, 10_000)?;
     range("mirrors.poll_ms", config.mirrors.poll_ms as usize, 60_000)?;
     range("mirrors.retry_seconds", config.mirrors.retry_seconds as usize, 86_400)?;
-    range("mirrors.recheck_minutes", config.mirrors.recheck_minutes as usize, 1_000_000)?;
+    at_most("mirrors.recheck_minutes", config.mirrors.recheck_minutes, 1_000_000)?;
     range("mirrors.recent_blocks", config.mirrors.recent_blocks, 10_000)?;
     range("mirrors.earlier_blocks", config.mirrors.earlier_blocks, 1_000)?;
     Ok(Settings {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+
 use crate::load::{apply, differing, load, LoadError, Memory};
 use crate::mirror::Mirror;
 use crate::source::{Block, Changes, Database, Moment, SourceError, States, ToldTable};
@@ -46,6 +48,8 @@ pub struct Follower {
     checked: Option<i64>,
     /// When the cells of all mirrors were read last.
     rechecked: Instant,
+    /// They are being read: gives the mirrors whose cells are others.
+    rechecking: Option<JoinHandle<Vec<i32>>>,
     published: Vec<i32>,
 }
 
@@ -61,6 +65,7 @@ impl Follower {
             failed: BTreeMap::new(),
             checked: None,
             rechecked: Instant::now(),
+            rechecking: None,
             published: Vec::new(),
         }
     }
@@ -135,8 +140,9 @@ impl Follower {
         self.at = Some(last);
         loaded?;
         self.check(last, &seen.states);
-        self.recheck();
+        self.end_recheck().await;
         self.publish(last);
+        self.begin_recheck(last);
         self.keep_pins(&seen.pins);
         Ok(())
     }
@@ -187,6 +193,7 @@ impl Follower {
             changed.insert(id);
             self.change(id, |memory, mirror| apply(memory, mirror, &changes));
         }
+        changed.extend(self.mirrors.iter().filter(|(_, mirror)| mirror.is_compacting()).map(|(id, _)| *id));
         for id in changed {
             self.change(id, |_, mirror| Ok(mirror.compact()?));
         }
@@ -254,14 +261,30 @@ impl Follower {
         self.checked = Some(last.number);
     }
 
-    /// Computes the state of every mirror of its cells again: memory may be faulty.
-    fn recheck(&mut self) {
-        if self.rechecked.elapsed() < self.pace.recheck {
+    /// Has the state of every mirror computed of its cells again: memory may be faulty. Another
+    /// thread reads the view that was just published, and following goes on.
+    fn begin_recheck(&mut self, last: Block) {
+        if self.rechecking.is_some() || self.rechecked.elapsed() < self.pace.recheck {
             return;
         }
-        let states =
-            self.mirrors.iter().map(|(id, mirror)| (*id, mirror.state_of_cells().is_ok_and(|of| of == mirror.state())));
-        for id in states.filter(|(_, same)| !same).map(|(id, _)| id).collect::<Vec<_>>() {
+        let Some(view) = self.memory.views.newest().filter(|view| view.block == last.number) else { return };
+        let mirrors = self.mirrors.iter();
+        let given = mirrors.filter_map(|(id, mirror)| Some((*id, mirror.given(), view.tables.get(id)?.clone())));
+        let given: Vec<_> = given.collect();
+        self.rechecking = Some(tokio::task::spawn_blocking(move || {
+            let others = given.into_iter().filter(|(_, given, view)| !given.are_in(view));
+            others.map(|(id, ..)| id).collect()
+        }));
+    }
+
+    /// Mirrors go whose cells were found to be others.
+    async fn end_recheck(&mut self) {
+        let Some(ended) = self.rechecking.take_if(|running| running.is_finished()) else { return };
+        let others = match ended.await {
+            Ok(others) => others,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        };
+        for id in others {
             if let Some(mirror) = self.mirrors.remove(&id) {
                 self.memory.views.forget_all();
                 self.fail(

@@ -57,16 +57,6 @@ impl Keys {
         }
     }
 
-    /// Number of keys.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The slots of all keys, in any order.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.entries.iter().map(|entry| entry.slot as Slot)
-    }
-
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.entries.allocation_size()
@@ -93,7 +83,7 @@ mod tests {
             assert_eq!(keys.find(&key(n), |slot| slot == n * 3), want);
             assert_eq!(keys.find(&key(n), |_| false), None);
         }
-        assert_eq!((keys.len(), keys.slots().count()), (5_000, 5_000));
+        assert_eq!(keys.entries.len(), 5_000);
         assert!(!keys.insert(&key(1), u32::MAX as usize + 1));
         assert!(keys.bytes() < 20_000 * 9);
     }

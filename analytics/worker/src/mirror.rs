@@ -53,6 +53,8 @@ pub struct Mirror {
     bounds: Bounds,
     lanes: Lanes,
     hasher: LaneHasher,
+    /// Of each column the slot where moving its long values goes on; 0: no pass has begun.
+    compacting: Vec<Slot>,
 }
 
 impl Mirror {
@@ -73,6 +75,7 @@ impl Mirror {
             table: Table::with(strategy.strategy(pool)?, pool, &layout.kinds())?,
             keys: Keys::default(),
             bounds: Bounds::of(&layout),
+            compacting: vec![0; layout.kinds().len()],
             layout,
             lanes: Lanes::zero(),
             hasher: LaneHasher::new(name),
@@ -186,16 +189,9 @@ impl Mirror {
         !signed && state == Some(&self.state())
     }
 
-    /// The same as [`Mirror::state`], computed of the cells of every row. Cost: a BLAKE3 expansion of each row.
-    ///
-    /// # Errors
-    /// [`Trouble::Told`] when a cell is malformed.
-    pub fn state_of_cells(&self) -> Result<Hash, Trouble> {
-        let mut lanes = Lanes::zero();
-        for slot in self.keys.slots() {
-            self.hasher.add(&mut lanes, &self.canonical(slot)?);
-        }
-        Ok(table_state(&self.name, &self.schema_hash, self.keys.len() as u64, &lanes))
+    /// The rows that it was given, for a look at the cells of a view of them.
+    pub fn given(&self) -> Given {
+        Given { name: self.name.clone(), schema_hash: self.schema_hash, state: self.state() }
     }
 
     /// The rows of now, for queries (V2). Cost: [`Table::snapshot`].
@@ -236,18 +232,61 @@ impl Mirror {
         self.keys.bytes()
     }
 
-    /// Moves long values out of buffers that are half dead.
+    /// Moves long values out of buffers that are half dead. A call looks at a part of the rows, and
+    /// the next one goes on there.
     ///
     /// # Errors
     /// Those of [`Table::compact`].
     pub fn compact(&mut self) -> Result<(), Error> {
-        for place in 0..self.layout.kinds().len() {
+        let slots = self.table.slots();
+        let piece = COMPACTED_AT_ONCE.max(slots.div_ceil(COMPACTING_CALLS_MAX));
+        for (place, from) in self.compacting.iter_mut().enumerate() {
             let (dead, all) = self.table.dead_bytes(place)?;
-            if dead > all / 2 {
-                self.table.compact(place)?;
+            if *from > 0 || dead > all / 2 {
+                let to = slots.min(*from + piece);
+                self.table.compact_slots(place, *from..to)?;
+                *from = if to < slots { to } else { 0 };
             }
         }
         Ok(())
+    }
+
+    /// Whether [`Self::compact`] has begun and not looked at all rows.
+    pub fn is_compacting(&self) -> bool {
+        self.compacting.iter().any(|from| *from > 0)
+    }
+}
+
+/// Rows that are looked at for long values to be moved before following goes on; more of a table
+/// that would otherwise take longer than so many calls.
+const COMPACTED_AT_ONCE: usize = 32_768;
+const COMPACTING_CALLS_MAX: usize = 64;
+
+/// The rows that a mirror was given up to a moment.
+pub struct Given {
+    name: String,
+    schema_hash: Hash,
+    state: Hash,
+}
+
+impl Given {
+    /// Whether the cells of a view of that moment are those of the rows. Cost: a BLAKE3 expansion of
+    /// each row.
+    pub fn are_in(&self, view: &TableView) -> bool {
+        self.state_of(view).is_ok_and(|state| state == self.state)
+    }
+
+    /// The table's state, computed of the cells of every row.
+    fn state_of(&self, view: &TableView) -> Result<Hash, Trouble> {
+        let hasher = LaneHasher::new(&self.name);
+        let mut lanes = Lanes::zero();
+        for group in 0..view.rows.groups() {
+            view.rows.each(group, |cells| {
+                hasher.add(&mut lanes, &view.layout.put_together(&cells)?);
+                Ok::<_, Trouble>(())
+            })?;
+        }
+        Ok(table_state(&self.name, &self.schema_hash, view.rows.rows() as u64, &lanes))
     }
 }
 
@@ -297,6 +336,12 @@ mod tests {
 
     fn mirror() -> Mirror {
         Mirror::new((&Pool::new(64 << 20), Choice::Chunks), "public.t", [7; 32], layout()).unwrap()
+    }
+
+    fn state_of_cells(mirror: &mut Mirror) -> Hash {
+        let view = mirror.view().unwrap();
+        assert_eq!(mirror.given().are_in(&view), mirror.given().state_of(&view).unwrap() == mirror.state());
+        mirror.given().state_of(&view).unwrap()
     }
 
     fn key(id: i64) -> Vec<u8> {
@@ -365,7 +410,7 @@ mod tests {
             model.values().for_each(|row| lanes.add("public.t", row));
             let want = table_state("public.t", &[7; 32], model.len() as u64, &lanes);
             prop_assert_eq!(mirror.state(), want);
-            prop_assert_eq!(mirror.state_of_cells().unwrap(), want);
+            prop_assert_eq!(state_of_cells(&mut mirror), want);
         }
 
         /// Rows that come together are as those that come one by one.
@@ -377,7 +422,7 @@ mod tests {
             let told: Vec<&[u8]> = told.iter().map(Vec::as_slice).collect();
             together.insert_all(&told).unwrap();
             prop_assert_eq!(together.state(), one_by_one.state());
-            prop_assert_eq!(together.state_of_cells().unwrap(), one_by_one.state());
+            prop_assert_eq!(state_of_cells(&mut together), one_by_one.state());
             if let Some(again) = told.last() {
                 prop_assert!(matches!(together.insert_all(&[again]), Err(Trouble::Told(_))));
             }
@@ -404,7 +449,7 @@ mod tests {
         let place = 3; // columns 1, 2, 5 and 6 have cells
         let cell = mirror.table.value(0, place).unwrap().unwrap();
         assert_eq!(cell, (-0.0_f64).to_le_bytes());
-        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
         mirror.apply(b'D', &key(1)).unwrap();
         assert_eq!(mirror.state(), table_state("public.t", &[7; 32], 0, &Lanes::zero()));
     }
@@ -428,9 +473,9 @@ mod tests {
     fn a_cell_that_changed_by_itself_is_found() {
         let mut mirror = mirror();
         mirror.insert(&told_row(&[(1, Value::Int(1)), (2, Value::Text("a".into()))], &[])).unwrap();
-        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
         mirror.table.update(0, 1, Some(b"b")).unwrap();
-        assert_ne!(mirror.state_of_cells().unwrap(), mirror.state());
+        assert_ne!(state_of_cells(&mut mirror), mirror.state());
     }
 
     #[test]
@@ -454,7 +499,7 @@ mod tests {
         for (op, told) in refused {
             assert!(matches!(mirror.apply(*op, told), Err(Trouble::Told(_))), "{} {told:?}", op.escape_ascii());
             assert_eq!(mirror.state(), state);
-            assert_eq!(mirror.state_of_cells().unwrap(), state);
+            assert_eq!(state_of_cells(&mut mirror), state);
         }
     }
 
@@ -472,7 +517,37 @@ mod tests {
         };
         assert!(matches!(refused, Trouble::Store(Error::Full { .. })), "{refused}");
         assert!(added > 2);
-        assert_eq!(mirror.state_of_cells().unwrap(), mirror.state());
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
         assert_eq!(mirror.table.rows(), added as usize);
+    }
+
+    /// Moving long values takes several calls, between which rows change; all rows stay.
+    #[test]
+    fn long_values_are_moved_while_rows_change() {
+        let rows = COMPACTED_AT_ONCE as i64 * 2 + 1;
+        let columns = vec![told(1, INT8, -1), told(2, TEXT, -1)];
+        let mut mirror =
+            Mirror::new((&Pool::new(256 << 20), Choice::Chunks), "public.t", [7; 32], Arc::new(Layout::new(columns)))
+                .unwrap();
+        let row = |id: i64, text: &str| told_row(&[(1, Value::Int(id)), (2, Value::Text(text.repeat(20)))], &[]);
+        (0..rows).for_each(|id| mirror.insert(&row(id, "a")).unwrap());
+        mirror.compact().unwrap();
+        assert!(!mirror.is_compacting(), "nothing is dead");
+        (0..rows).filter(|id| id % 5 > 0).for_each(|id| mirror.apply(b'U', &row(id, "b")).unwrap());
+        (0..rows).filter(|id| id % 7 > 0).for_each(|id| mirror.apply(b'U', &row(id, "c")).unwrap());
+        let dead = |mirror: &Mirror| mirror.table.dead_bytes(1).unwrap();
+        let (before, all) = dead(&mirror);
+        assert!(before > all / 2, "{before} of {all}");
+        let mut calls = 0;
+        while calls == 0 || mirror.is_compacting() {
+            mirror.compact().unwrap();
+            mirror.apply(b'U', &row(calls, "d")).unwrap();
+            mirror.apply(b'D', &key(rows - 1 - calls)).unwrap();
+            calls += 1;
+        }
+        assert_eq!(calls, 3);
+        let (after, all) = dead(&mirror);
+        assert!(after < all / 2 && after < before / 2, "{after} of {all}, before {before}");
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
     }
 }

@@ -124,8 +124,11 @@ impl Database {
                 tracing::warn!(%error, "the connection to the database is lost");
             }
         });
+        // Plans are kept while the ledger grows, so they have to be those by an index whatever its
+        // size now. Functions that read whole tables set this for themselves.
         let settings = "SET application_name = 'chainify-analytics'; SET search_path = pg_catalog, pg_temp;
-            SET default_transaction_read_only = on; SET statement_timeout = 0; SET jit = off";
+            SET default_transaction_read_only = on; SET statement_timeout = 0; SET jit = off;
+            SET enable_seqscan = off";
         client.batch_execute(settings).await?;
         let prepared = Prepared::new(&client).await?;
         Ok(Database { client, prepared, task })

@@ -117,6 +117,29 @@ impl Rows {
         (0..self.shared.kinds.len()).map(value).collect::<Result<_, _>>().map(Some)
     }
 
+    /// Calls `each` with the values of every row of a group, copied.
+    ///
+    /// # Errors
+    /// Those of [`View::group`], and of `each`.
+    pub fn each<E: From<Error>>(
+        &self,
+        group: usize,
+        mut each: impl FnMut(Vec<Option<Vec<u8>>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let live = self.live(group)?;
+        let columns = (0..self.shared.kinds.len()).map(|at| Ok((self.valid(at, group)?, self.cells(at, group)?)));
+        let columns = columns.collect::<Result<Vec<_>, Error>>()?;
+        for row in (0..self.slots_in(group)).filter(|row| live.get(*row)) {
+            let value = |(column, (valid, cells)): (usize, &(Bitmap, Group))| {
+                let bytes = self.shared.kinds[column].cell_bytes();
+                let cell = &cells[row * bytes..][..bytes];
+                valid.get(row).then(|| Buffers::value(self.shared.buffers[column].as_ref(), cell))
+            };
+            each(columns.iter().enumerate().map(value).collect())?;
+        }
+        Ok(())
+    }
+
     fn kind(&self, column: usize) -> Result<Kind, Error> {
         self.shared.kinds.get(column).copied().ok_or(Error::NoColumn { column })
     }

@@ -1,5 +1,6 @@
 //! Rows by slot, as columns.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bitmap::{is_set, set, BITMAP_BYTES};
@@ -251,10 +252,21 @@ impl Table {
     /// [`Error::NoColumn`], [`Error::Full`], [`Error::Memory`], [`Error::System`]. Then some values
     /// have moved; all rows are as before.
     pub fn compact(&mut self, column: usize) -> Result<usize, Error> {
+        self.compact_slots(column, 0..self.slots)
+    }
+
+    /// The same of some slots, for a writer who has other work between the pieces of a pass. A pass
+    /// begins with slot 0.
+    ///
+    /// # Errors
+    /// Those of [`compact`](Self::compact).
+    pub fn compact_slots(&mut self, column: usize, slots: Range<Slot>) -> Result<usize, Error> {
         self.kind(column)?;
         let Some(heap) = &mut self.heaps[column] else { return Ok(0) };
-        heap.seal();
-        for slot in 0..self.slots {
+        if slots.start == 0 {
+            heap.seal();
+        }
+        for slot in slots.start..slots.end.min(self.slots) {
             let at = slot % GROUP_ROWS * VIEW_BYTES..(slot % GROUP_ROWS + 1) * VIEW_BYTES;
             let cells = cells_of(column);
             if !heap.is_sparse(&self.strategy.read(cells, slot / GROUP_ROWS)[at.clone()]) {

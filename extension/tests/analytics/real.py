@@ -14,7 +14,7 @@ MORE = "[mirrors]\nretry_seconds = 1\n"
 
 def check(test):
     test.check("a configuration that cannot be used", misconfigured(test.real, test.server.dir), (2, True))
-    for step in (blocks, pins, ended, killed, restarted, behind, tampered, deployed, bounded):
+    for step in (planned, blocks, rechecked, pins, ended, killed, restarted, behind, tampered, deployed, bounded):
         step(test)
         test.check(f"{step.__name__}: the worker runs", test.process.poll(), None)
 
@@ -47,6 +47,55 @@ def own(test, block):
 
 def states(test, column="state"):
     return sorted({row[0] for row in test.ask(f"SELECT {column} FROM chainify.mirrors")})
+
+
+def planned(test):
+    """The worker's statements look blocks up by an index, however few there were when their plans were made."""
+    stop(test)
+    test.ask("ANALYZE chainify_ledger.block; ALTER ROLE analytics SET session_preload_libraries = 'auto_explain';"
+             " ALTER ROLE analytics SET auto_explain.log_min_duration = 0")
+    test.start_real(MORE)
+    for n in range(10):
+        run(test, f"UPDATE item SET price = price + {n} WHERE id = 1")
+        test.check("the last block", totals(test), own(test, last(test)))
+    test.ask("ALTER ROLE analytics RESET ALL")
+    stop(test)
+    test.start_real(MORE)
+    with open(os.path.join(test.server.dir, "log")) as file:
+        plans = {line.split("  (cost")[0].split(" using")[0].strip(" \t->") for line in file if " on block " in line}
+    test.check("looks at blocks by an index", plans & {"Index Scan", "Index Scan Backward"}, {"Index Scan", "Index Scan Backward"})
+    test.check("looks at blocks without one", [plan for plan in plans if plan.startswith("Seq Scan")], [])
+
+
+def rechecked(test):
+    """Following goes on while the cells of a large table are looked at."""
+    deploy(test, "CREATE TABLE public.large (id bigint PRIMARY KEY, price numeric(12,2), name text)")
+    fill = "INSERT INTO large SELECT n, n, repeat(md5(n::text), 2) FROM generate_series(1, 60000) n"
+    test.check("its rows", test.ask(f"SELECT ok FROM test.block(test.tx('{fill}', 'admin'))"), [["t"]])
+    test.ask("SELECT chainify.mirror('large')")
+    stop(test)
+    test.start_real("[mirrors]\nretry_seconds = 1\nrecheck_minutes = 0\n")
+    test.wait_until("it is mirrored", lambda: test.ask("SELECT state FROM chainify.mirrors WHERE \"table\" = 'public.large'") == [["serving"]])
+    begun, computed, slowest = time.monotonic(), processor_time(test), 0
+    while time.monotonic() < begun + 10:
+        run(test, "UPDATE item SET price = price + 1 WHERE id = 1")
+        committed = time.monotonic()
+        test.check("the last block", totals(test), own(test, last(test)))
+        slowest = max(slowest, time.monotonic() - committed)
+    test.check("each commit is visible soon", slowest < 1 or slowest, True)
+    computed = processor_time(test) - computed
+    test.check("the worker looks at cells all the time", computed > 3 or computed, True)
+    test.ask("SELECT chainify.unmirror('large')")
+    deploy(test, "DROP TABLE public.large")
+    stop(test)
+    test.start_real(MORE)
+
+
+def processor_time(test):
+    """Seconds that the worker has computed."""
+    with open(f"/proc/{test.process.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def blocks(test):
