@@ -238,8 +238,11 @@ impl Mirror {
     /// # Errors
     /// Those of [`Table::compact`].
     pub fn compact(&mut self) -> Result<(), Error> {
+        self.compact_piece(COMPACTED_AT_ONCE.max(self.table.slots().div_ceil(COMPACTING_CALLS_MAX)))
+    }
+
+    fn compact_piece(&mut self, piece: usize) -> Result<(), Error> {
         let slots = self.table.slots();
-        let piece = COMPACTED_AT_ONCE.max(slots.div_ceil(COMPACTING_CALLS_MAX));
         for (place, from) in self.compacting.iter_mut().enumerate() {
             let (dead, all) = self.table.dead_bytes(place)?;
             if *from > 0 || dead > all / 2 {
@@ -524,14 +527,15 @@ mod tests {
     /// Moving long values takes several calls, between which rows change; all rows stay.
     #[test]
     fn long_values_are_moved_while_rows_change() {
-        let rows = COMPACTED_AT_ONCE as i64 * 2 + 1;
+        const PIECE: usize = 500;
+        let rows = PIECE as i64 * 2 + 1;
         let columns = vec![told(1, INT8, -1), told(2, TEXT, -1)];
         let mut mirror =
             Mirror::new((&Pool::new(256 << 20), Choice::Chunks), "public.t", [7; 32], Arc::new(Layout::new(columns)))
                 .unwrap();
         let row = |id: i64, text: &str| told_row(&[(1, Value::Int(id)), (2, Value::Text(text.repeat(20)))], &[]);
         (0..rows).for_each(|id| mirror.insert(&row(id, "a")).unwrap());
-        mirror.compact().unwrap();
+        mirror.compact_piece(PIECE).unwrap();
         assert!(!mirror.is_compacting(), "nothing is dead");
         (0..rows).filter(|id| id % 5 > 0).for_each(|id| mirror.apply(b'U', &row(id, "b")).unwrap());
         (0..rows).filter(|id| id % 7 > 0).for_each(|id| mirror.apply(b'U', &row(id, "c")).unwrap());
@@ -540,7 +544,7 @@ mod tests {
         assert!(before > all / 2, "{before} of {all}");
         let mut calls = 0;
         while calls == 0 || mirror.is_compacting() {
-            mirror.compact().unwrap();
+            mirror.compact_piece(PIECE).unwrap();
             mirror.apply(b'U', &row(calls, "d")).unwrap();
             mirror.apply(b'D', &key(rows - 1 - calls)).unwrap();
             calls += 1;
