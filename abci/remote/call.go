@@ -24,10 +24,6 @@ func (s *Server) call(ctx context.Context, request *types.Request) (*types.Respo
 		return answered(types.ToResponseQuery)(s.app.Query(ctx, r.Query))
 	case *types.Request_CheckTx:
 		return answered(types.ToResponseCheckTx)(s.app.CheckTx(ctx, r.CheckTx))
-	case *types.Request_InsertTx:
-		return answered(types.ToResponseInsertTx)(s.app.InsertTx(ctx, r.InsertTx))
-	case *types.Request_ReapTxs:
-		return answered(types.ToResponseReapTxs)(s.app.ReapTxs(ctx, r.ReapTxs))
 	}
 	return s.callConsensus(ctx, request)
 }
@@ -58,6 +54,7 @@ func (s *Server) callConsensus(ctx context.Context, request *types.Request) (*ty
 	case *types.Request_ApplySnapshotChunk:
 		return answered(types.ToResponseApplySnapshotChunk)(s.app.ApplySnapshotChunk(ctx, r.ApplySnapshotChunk))
 	}
+	// InsertTx and ReapTxs are for a mempool inside the application, which ours does not have.
 	return nil, fmt.Errorf("a request of an unknown kind: %T", request.Value)
 }
 
