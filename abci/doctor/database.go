@@ -27,7 +27,7 @@ const (
 )
 
 // majors are those of PostgreSQL that the tests run with. Releases are made for the first.
-var majors = []int{15, 17}
+var majors = []int{15, 17, 18}
 
 // facts is what was read of the database, before any function of the extension was called.
 type facts struct {
@@ -173,7 +173,7 @@ type rule struct {
 // judge applies the rules; version is the node's.
 func judge(f facts, socket, version string) []Finding {
 	if !slices.Contains(majors, f.Version/10000) {
-		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15, or 17 with the extension built for it.")}
+		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15, or 17 or 18 with the extension built for it.")}
 	}
 	findings := []Finding{fine("PostgreSQL", "%d.%d", f.Version/10000, f.Version%10000)}
 	for _, r := range rules(f, socket, version) {

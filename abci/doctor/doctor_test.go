@@ -260,9 +260,10 @@ func TestFactsAreJudged(t *testing.T) {
 		ScrubRate: 1, ExecutorWorkers: 1, WorkerProcesses: 8, Member: true, Extension: version, Available: version,
 	}
 	upgraded := well
-	upgraded.Version = 170004
-	if f := judge(upgraded, "/s", version)[0]; f.Level != Fine {
-		t.Errorf("PostgreSQL 17: %+v", f)
+	for _, upgraded.Version = range []int{170004, 180001} {
+		if f := judge(upgraded, "/s", version)[0]; f.Level != Fine {
+			t.Errorf("PostgreSQL %d: %+v", upgraded.Version, f)
+		}
 	}
 	for check, breaks := range map[string]func(*facts){
 		"": func(*facts) {}, "PostgreSQL": func(f *facts) { f.Version = 160001 }, "primary": func(f *facts) { f.Recovering = true },

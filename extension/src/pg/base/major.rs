@@ -1,6 +1,6 @@
 //! The differences between PostgreSQL 15 to 18, one function for each difference; those of
 //! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made
-//! and shipped for 15, and tested for 15 and 17 (`make test-majors`). For 16 and 18 it is compiled
+//! and shipped for 15, and tested for 15, 17 and 18 (`make test-majors`). For 16 it is compiled
 //! alone. The feature `pg17up` is set for 17 and later majors.
 //!
 //! Not everything that a major changes keeps this from compiling. To be looked at for a new one:
