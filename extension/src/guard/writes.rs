@@ -21,6 +21,9 @@ use crate::transaction::{deploy, effects, sequences};
 
 const PG_CLASS: u32 = 1259;
 const PG_CONSTRAINT: u32 = 2606;
+/// pgrx names these functions by their arguments, of which they have one more since 17.
+const PG_LOGICAL_EMIT_TEXT: u32 = 3577;
+const PG_LOGICAL_EMIT_BYTES: u32 = 3578;
 
 static WATCH: Watch = Watch {
     wanted,
@@ -157,8 +160,7 @@ fn leaves_something(function: Oid) -> Option<&'static str> {
         pg_sys::F_LOWRITE => Some("lowrite"),
         pg_sys::F_LO_PUT => Some("lo_put"),
         pg_sys::F_LO_TRUNCATE | pg_sys::F_LO_TRUNCATE64 => Some("lo_truncate"),
-        pg_sys::F_PG_LOGICAL_EMIT_MESSAGE_BOOL_TEXT_TEXT
-        | pg_sys::F_PG_LOGICAL_EMIT_MESSAGE_BOOL_TEXT_BYTEA => Some("pg_logical_emit_message"),
+        PG_LOGICAL_EMIT_TEXT | PG_LOGICAL_EMIT_BYTES => Some("pg_logical_emit_message"),
         _ => None,
     }
 }
