@@ -37,7 +37,8 @@ UPDATE of_local SET balance = 1 WHERE id = 1;
 ROLLBACK;
 
 -- the reads of a SERIALIZABLE transaction are noted in this process: no other runs a part of its statements, not even by a plan that is kept
-SET force_parallel_mode = on;
+SELECT CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END AS parallel \gset
+SET :parallel = on;
 PREPARE kept AS SELECT total();
 SELECT test.workers('EXECUTE kept');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
