@@ -114,25 +114,27 @@ check-kernel: setup
 check-majors: setup
 	@scripts/check-majors
 
-## test-majors: the SQL tests, the backend's tests, networks of both majors and pg_upgrade with each of MAJORS (17 18) beside 15. Then networks of all of them. MAJOR_E2E=. takes all tests of networks. As root, for root directories of newer Debian releases
+## test-majors: the tests of SQL, sessions and backend, networks of both majors and pg_upgrade with each of MAJORS (17 18) beside 15. Then networks of all of them. MAJOR_E2E=. takes all tests of networks. As root, for root directories of newer Debian releases
 .PHONY: test-majors
 test-majors: pgtree build-node build-cometbft
 	@scripts/setup-mariadb
 	$(foreach major,$(MAJORS),$(call TEST_MAJOR,$(STATE)/pg$(major),$(major)))
-	$(if $(word 2,$(MAJORS)),$(call NETWORKS_OF_MAJORS,$(subst $(space),:,$(foreach major,$(MAJORS),$(STATE)/pg$(major)))))
+	$(if $(word 2,$(MAJORS)),$(call NETWORKS_OF_MAJORS,$(PGTREE),$(subst $(space),:,$(foreach major,$(MAJORS),$(STATE)/pg$(major)))))
 
 define TEST_MAJOR
 	@scripts/setup-major $(2)
 	scripts/regress $(1)
+	extension/tests/socket/run $(1)
 	scripts/test-pg-upgrade $(PGTREE) $(1)
 	scripts/with-postgres $(1) bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
-	$(call NETWORKS_OF_MAJORS,$(1))
+	$(call NETWORKS_OF_MAJORS,$(1),$(PGTREE))
 
 endef
 
-# The organisations of each network take 15 and these trees in turn.
+# The organisations of each network take the first tree and the others in turn. The first
+# organisation, which most tests talk to, has the first tree.
 define NETWORKS_OF_MAJORS
-cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_OTHER_PG=$(1) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
+cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(1) CHAINIFY_E2E_OTHER_PG=$(2) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
 		$(GO) test -count=1 -timeout 60m -parallel 2 ./e2e -run '$(MAJOR_E2E)' -v
 endef
 
