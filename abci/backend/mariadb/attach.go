@@ -215,6 +215,7 @@ func (b *Backend) dropTrigger(ctx context.Context, name string, needed bool) err
 const (
 	triggerWait = 1
 	errLockWait = 1205
+	errDeadlock = 1213
 )
 
 const maxBlock = 1 << 62

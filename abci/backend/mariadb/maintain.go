@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -26,9 +27,16 @@ const (
 	auditBlocks  = 100              // that are audited without a pause
 )
 
-// Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says. Findings
-// show in Position, and recovery puts them right.
+// Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says, and folds history
+// as Config.Checkpoints says. Findings show in Position, and recovery puts them right.
 func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
+	var folding sync.WaitGroup
+	defer folding.Wait()
+	folding.Go(func() { b.keepFolding(ctx, log) })
+	b.keepScrubbing(ctx, log)
+}
+
+func (b *Backend) keepScrubbing(ctx context.Context, log *slog.Logger) {
 	s := b.cfg.Scrubbing
 	if s.Every <= 0 || s.RowsPerSecond <= 0 {
 		log.Warn("the scrubber is off: rows that no block touches are never looked at")
@@ -211,21 +219,28 @@ func (t *table) read(ctx context.Context, q querier, name names, perSecond int) 
 	if err != nil {
 		return s, err
 	}
-	began, count := time.Now(), 0
-	return s, each(rows, func() error {
-		var raw sql.RawBytes
-		if err := rows.Scan(&raw); err != nil {
-			return err
-		}
+	return s, throttled(ctx, rows, perSecond, func(raw sql.RawBytes) error {
 		row, _, err := t.encode(raw)
-		if err != nil {
-			return err
+		if err == nil {
+			t.hasher.Add(&s, row)
 		}
-		t.hasher.Add(&s, row)
-		if count++; perSecond > 0 && count%throttleRows == 0 && !sleep(ctx, due(count, perSecond)-time.Since(began)) {
-			return ctx.Err()
+		return err
+	})
+}
+
+// throttled gives rows of one column one by one, at most so many a second; 0: without limit.
+func throttled(ctx context.Context, rows *sql.Rows, perSecond int, f func(sql.RawBytes) error) error {
+	began, count := time.Now(), 0
+	return each(rows, func() error {
+		var raw sql.RawBytes
+		err := rows.Scan(&raw)
+		if err == nil {
+			err = f(raw)
 		}
-		return nil
+		if count++; err == nil && perSecond > 0 && count%throttleRows == 0 && !sleep(ctx, due(count, perSecond)-time.Since(began)) {
+			err = ctx.Err()
+		}
+		return err
 	})
 }
 

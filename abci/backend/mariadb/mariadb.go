@@ -33,8 +33,9 @@ type Config struct {
 	// StuckAfter bounds for how long one transaction may bring the block down time after time;
 	// default 60 s.
 	StuckAfter time.Duration
-	// Scrubbing is what Maintain does.
-	Scrubbing Scrubbing
+	// Scrubbing and Checkpoints are what Maintain does.
+	Scrubbing   Scrubbing
+	Checkpoints Checkpoints
 }
 
 const (
@@ -52,6 +53,8 @@ type Backend struct {
 	pool *sql.DB
 
 	forgot time.Time // when answers were last looked through; of the caller of Asked
+
+	bases sync.Mutex // held while the bases of tables move, and by repairs; taken after mu
 
 	mu     sync.Mutex // guards the block connection; held while it works
 	conn   *sql.Conn

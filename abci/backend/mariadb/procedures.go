@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +74,14 @@ func (p procedures) states() []canonical.Named {
 		list = append(list, procedure.With(canonical.MariaDB, p.live[name]))
 	}
 	return []canonical.Named{{Name: canonical.Procedures, State: canonical.ProceduresState(list)}}
+}
+
+// agreed is their state, if they have one, whatever the server's words are now.
+func (p procedures) agreed() []canonical.Named {
+	if !p.any {
+		return nil
+	}
+	return []canonical.Named{{Name: canonical.Procedures, State: canonical.ProceduresState(slices.Collect(maps.Values(p.attached)))}}
 }
 
 // altered are the procedures whose words are not those agreed, ascending.

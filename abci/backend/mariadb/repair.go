@@ -69,6 +69,8 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
+	b.bases.Lock()
+	defer b.bases.Unlock()
 	defer b.watch()()
 	if _, err := b.conn.ExecContext(ctx, b.xid.start()); err != nil {
 		b.drop()

@@ -56,7 +56,7 @@ func readRows(ctx context.Context, q querier, name names, t *table) (rowSet, err
 // not reach back as far.
 func rowsAt(ctx context.Context, q querier, name names, t *table, number uint64) (rowSet, error) {
 	if number < t.baseAfter {
-		return nil, fmt.Errorf("%w: the base of %s is that of block %d", backend.ErrOutOfTurn, t.Name, t.baseAfter)
+		return nil, notTold(number, t.baseAfter)
 	}
 	out := rowSet{}
 	rows, err := q.QueryContext(ctx, name.in(`SELECT key_hash, row_bytes FROM %L.base WHERE table_id = ?`), t.id)
@@ -94,6 +94,10 @@ func rowsAt(ctx context.Context, q querier, name names, t *table, number uint64)
 		}
 		return err
 	})
+}
+
+func notTold(number, oldest uint64) error {
+	return fmt.Errorf("%w: the rows at block %d cannot be told: what is kept reaches back to block %d only", backend.ErrOutOfTurn, number, oldest)
 }
 
 // writeBase makes these rows the base of a table.

@@ -3,6 +3,8 @@ package mariadb
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/chainify-db/chainify/abci/canonical"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -72,7 +74,7 @@ func (r *run) writeHistory(changes []canonical.Change, order []uint32) error {
 }
 
 func (r *run) writeStates() error {
-	for _, t := range r.tables {
+	for _, t := range slices.SortedFunc(maps.Values(r.tables), byNumber) {
 		if !t.changed {
 			continue
 		}

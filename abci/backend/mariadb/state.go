@@ -60,6 +60,13 @@ func (r *reading) begin(ctx context.Context, hash wire.Hash) error {
 	if r.tables, err = attachedTables(ctx, r.conn, r.name, r.number); err != nil {
 		return err
 	}
+	oldest := uint64(0)
+	for _, t := range r.tables {
+		oldest = max(oldest, t.baseAfter)
+	}
+	if r.number < oldest && r.number < p.Number {
+		return notTold(r.number, oldest)
+	}
 	for name, t := range r.tables {
 		if p.Number == r.number { // the running states are those of the last block
 			r.told = append(r.told, backend.TableState{Table: name, Rows: uint64(t.state.Rows), State: t.stateHash()})
