@@ -56,9 +56,11 @@ type Database struct {
 	StuckAfter Duration `toml:"stuck_after"`
 	// SynchronousCommit is PostgreSQL's setting of that name for the COMMIT of a block.
 	SynchronousCommit string `toml:"synchronous_commit"`
-	// ScrubInterval and ScrubRate are for a MariaDB; PostgreSQL has settings of these names.
-	ScrubInterval Duration `toml:"scrub_interval"`
-	ScrubRate     int      `toml:"scrub_rate"` // rows a second; 0: never
+	// The rest is for a MariaDB; PostgreSQL has settings of these names.
+	ScrubInterval      Duration `toml:"scrub_interval"`
+	ScrubRate          int      `toml:"scrub_rate"`          // rows a second; 0: never
+	CheckpointInterval int      `toml:"checkpoint_interval"` // blocks; 0: the base stays where it is
+	CheckpointsKept    int      `toml:"checkpoints_kept"`
 }
 
 // Clients is the Unix socket for PostgreSQL's backends and the command line.
@@ -211,7 +213,10 @@ func Default(organisation string) Config {
 	g, h := gateway.DefaultLimits(), gateway.DefaultHTTPLimits()
 	c := Config{
 		Organisation: organisation,
-		Database:     Database{StuckAfter: Duration(time.Minute), SynchronousCommit: "on", ScrubInterval: Duration(10 * time.Minute), ScrubRate: 50_000},
+		Database: Database{
+			StuckAfter: Duration(time.Minute), SynchronousCommit: "on", ScrubInterval: Duration(10 * time.Minute), ScrubRate: 50_000,
+			CheckpointInterval: 100, CheckpointsKept: 3,
+		},
 		Clients: Clients{
 			Socket: "node.sock", SocketMode: "0666", Users: defaultUsers(), ConnectionsMax: 500, RequestsMax: 64, WaitsMax: g.WaitsMax,
 		},
@@ -337,6 +342,9 @@ func (c *Config) Check() error {
 	if c.Database.ScrubRate < 0 {
 		return errors.New("database.scrub_rate: must not be negative")
 	}
+	if c.Database.CheckpointInterval < 0 {
+		return errors.New("database.checkpoint_interval: must not be negative")
+	}
 	if c.Consensus.Gather < 0 || c.Consensus.Gather > c.Consensus.TimeoutPropose/2 {
 		return errors.New("consensus.gather: must not be negative, nor more than half of timeout_propose, after which others propose")
 	}
@@ -396,6 +404,7 @@ func (c *Config) checkPositive() error {
 	}{
 		{"database.stuck_after", int64(c.Database.StuckAfter)},
 		{"database.scrub_interval", int64(c.Database.ScrubInterval)},
+		{"database.checkpoints_kept", int64(c.Database.CheckpointsKept)},
 		{"clients.connections_max", int64(c.Clients.ConnectionsMax)},
 		{"clients.requests_max", int64(c.Clients.RequestsMax)},
 		{"clients.waits_max", int64(c.Clients.WaitsMax)},

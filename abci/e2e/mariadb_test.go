@@ -328,7 +328,7 @@ func (a *answered) count() int {
 
 // A MariaDB that is killed under load comes back with every transaction that was answered, and
 // executes what it missed. A row that root changed is found by the block that touches it, or by the
-// scrubber. It is put right while the others go on.
+// scrubber. It is put right while the others go on, after its history was folded as well.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -345,10 +345,16 @@ func TestMariaDBComesBack(t *testing.T) {
 	state(ctx, t, odd, "serving")
 	tamperedRowComesBack(ctx, t, net, odd, 50, "touch")
 	must(t, odd.StopNode())
-	must(t, odd.Configure(map[string]any{"scrub_interval": "1s"}))
+	must(t, odd.Configure(map[string]any{"scrub_interval": "1s", "checkpoint_interval": 5}))
 	must(t, odd.StartNode())
 	must(t, odd.WaitServing(ctx, readyLimit))
 	tamperedRowComesBack(ctx, t, net, odd, 60, "scrubber")
+	must(t, harness.Poll(ctx, catchUpLimit, "history is folded", func(ctx context.Context) (bool, string, error) {
+		var base uint64
+		err := odd.MariaDB.Scan(ctx, database+"_ledger", "SELECT min(base_after) FROM ledger_table", &base)
+		return base >= 5, fmt.Sprintf("the base is that of block %d", base), err
+	}))
+	tamperedRowComesBack(ctx, t, net, odd, 51, "touch")
 }
 
 // killedUnderLoad kills the database of an organisation twice while clients of all sell.

@@ -29,8 +29,10 @@ type Options struct {
 	SynchronousCommit string
 	Registry          func() (*wire.RegistryHistory, error)
 	Memory            postgres.Memory
-	// Scrubbing is MariaDB's; PostgreSQL scrubs by itself, as its settings say.
-	Scrubbing mariadb.Scrubbing
+	// Scrubbing and Checkpoints are MariaDB's; PostgreSQL does this work by itself, as its settings
+	// say.
+	Scrubbing   mariadb.Scrubbing
+	Checkpoints mariadb.Checkpoints
 }
 
 // synchronousCommitDefault is the one value that a MariaDB takes.
@@ -48,7 +50,7 @@ func Open(o Options) (backend.Backend, error) {
 		return nil, errors.New("database.synchronous_commit: is PostgreSQL's; for MariaDB leave it at \"on\", and set innodb_flush_log_at_trx_commit in the server")
 	}
 	return opened(mariadb.New(mariadb.Config{
-		DSN: o.DSN, ChainID: o.ChainID, Organisation: o.Organisation, StuckAfter: o.StuckAfter, Scrubbing: o.Scrubbing,
+		DSN: o.DSN, ChainID: o.ChainID, Organisation: o.Organisation, StuckAfter: o.StuckAfter, Scrubbing: o.Scrubbing, Checkpoints: o.Checkpoints,
 	}))
 }
 

@@ -94,7 +94,7 @@ func (r *run) open(ctx context.Context) error {
 	var err error
 	r.net, err = harness.New(ctx, harness.Config{
 		Dir: r.Dir, PG: r.PG, Chainify: binary, Clocks: clocks, Database: database, Organisations: m.organisations(), MariaDB: m.MariaDB,
-		Settings: map[string]any{"scrub_interval": scrubInterval}, OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDatabases: m.hit(kindFullDatabase), SmallNodes: m.hit(kindFullNode),
+		Settings: map[string]any{"scrub_interval": scrubInterval, "checkpoint_interval": 50}, OrderingOnly: m.members()[m.Organisations:], Consent: m.Consent, Lan: needsLan, SmallDatabases: m.hit(kindFullDatabase), SmallNodes: m.hit(kindFullNode),
 	})
 	if err != nil {
 		return err
