@@ -70,20 +70,20 @@ func (f *falseBase) Error() string {
 // of the last of them.
 type folder struct {
 	b          *Backend
-	changesMax int
+	changesMax int            // of one piece
+	bytesMax   int            // of the rows of one piece
 	bases      map[int64]base // by the number of the table, as they were read
 }
 
-// base is the state of a table's base.
+// base is the state of a table's base, as long as nothing shows that it is another one.
 type base struct {
-	after uint64
 	state canonical.State
 	read  time.Time
 }
 
 // keepFolding folds until ctx ends.
 func (b *Backend) keepFolding(ctx context.Context, log *slog.Logger) {
-	f := folder{b: b, changesMax: foldChangesMax}
+	f := folder{b: b, changesMax: foldChangesMax, bytesMax: foldBytesMax}
 	for pause := foldLook; b.cfg.Checkpoints.oldest(maxBlock) > 0 && sleep(ctx, pause); {
 		pause = foldLook
 		switch err := f.fold(ctx); {

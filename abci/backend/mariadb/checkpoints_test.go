@@ -70,7 +70,7 @@ func TestAPieceIsOfWholeBlocks(t *testing.T) {
 // keeping sets the checkpoints, and gives the work that Maintain repeats.
 func (c *chain) keeping(interval, kept uint64) *folder {
 	c.b.cfg.Checkpoints = Checkpoints{interval, kept}
-	return &folder{b: c.b, changesMax: foldChangesMax}
+	return &folder{b: c.b, changesMax: foldChangesMax, bytesMax: foldBytesMax}
 }
 
 // base is where the bases are, and all that is in them.
@@ -225,6 +225,13 @@ func TestPiecesAreBounded(t *testing.T) {
 	if len(sizes) < 15 {
 		t.Errorf("pieces of %v blocks", sizes)
 	}
+	if links, err = linksTo(t.Context(), c.b.pool, c.b.name, c.at, 25, 28); err != nil {
+		t.Fatal(err)
+	}
+	f.changesMax, f.bytesMax = foldChangesMax, 1
+	if folded, err := f.piece(t.Context(), 25, links); err != nil || folded != 1 {
+		t.Errorf("a piece of few bytes: %d blocks, %v", folded, err)
+	}
 }
 
 // After folding, each step of recovery does what it did. Replay starts at the new base: it needs
@@ -318,13 +325,14 @@ func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
 	if _, err := c.b.Execute(t.Context(), blockOf(c.at.Number+1, sqlOf("UPDATE items SET name = 'open'")), c.at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.fold(t.Context()); !errors.Is(err, errGaveWay) {
-		t.Errorf("behind an open block: %v", err)
+	began := time.Now()
+	if err := f.fold(t.Context()); !errors.Is(err, errGaveWay) || time.Since(began) > 30*time.Second {
+		t.Errorf("behind an open block: %v after %v", err, time.Since(began))
 	}
 	stays("after giving way")
 	done := make(chan error)
 	go func() { done <- f.fold(t.Context()) }()
-	o.killWaiting(t, "%SET base_after%")
+	o.run(t, fmt.Sprintf("KILL CONNECTION %d", o.waiting(t, "%SET base_after%")))
 	if err := <-done; err == nil || errors.Is(err, errGaveWay) {
 		t.Errorf("with a killed connection: %v", err)
 	}
@@ -378,16 +386,45 @@ func TestFoldingGivesWayToRepairs(t *testing.T) {
 	}
 }
 
-// killWaiting polls for a connection that executes such a statement, at most ten seconds, and ends
-// it.
-func (o *organisation) killWaiting(t *testing.T, like string) {
+// A block that waits for folding never holds what folding waits for.
+func TestFoldingAndBlocksLockInOneOrder(t *testing.T) {
+	o := fresh(t, items, things, others)
+	c := o.chain(t)
+	c.attach("public.items, public.things, public.others")
+	f := c.keeping(1, 1)
+	for n := uint64(2); n < 8; n++ {
+		holder := o.session(t, "BEGIN", "SELECT * FROM %_ledger.ledger_table WHERE id = 1 FOR UPDATE")
+		folded, executed := make(chan error), make(chan error)
+		go func() { folded <- f.fold(t.Context()) }()
+		o.waiting(t, "%SET base_after%")
+		b := blockOf(n, sqlOf("UPDATE items SET name = name || '!'"), sqlOf("UPDATE things SET name = name || '!'"), sqlOf("UPDATE others SET name = name || '!'"))
+		go func() {
+			x, err := c.b.Execute(t.Context(), b, c.at.Hash)
+			c.at.Hash = x.Hash
+			executed <- err
+		}()
+		o.waiting(t, "UPDATE%ledger_table%SET row_count%")
+		_, _ = holder.ExecContext(t.Context(), "ROLLBACK") // the block may have ended it
+		if err := <-folded; err != nil {
+			t.Errorf("folding: %v", err)
+		}
+		err := <-executed
+		if err == nil {
+			err = c.b.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// waiting polls for a connection of the node's that executes such a statement, at most ten seconds.
+func (o *organisation) waiting(t *testing.T, like string) (id int64) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		var id int64
 		err := o.root.QueryRow("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID <> CONNECTION_ID() AND USER = ?", like, o.name).Scan(&id)
 		if err == nil {
-			o.run(t, fmt.Sprintf("KILL CONNECTION %d", id))
-			return
+			return id
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)

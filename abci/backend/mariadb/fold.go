@@ -46,7 +46,7 @@ func (f *folder) piece(ctx context.Context, after uint64, links []link) (int, er
 		return 0, err
 	}
 	for _, t := range p.tables {
-		f.bases[t.id] = base{p.to, t.state, f.bases[t.id].read}
+		f.bases[t.id] = base{t.state, f.bases[t.id].read}
 	}
 	return int(p.to - after), nil
 }
@@ -71,7 +71,7 @@ func (f *folder) read(ctx context.Context, after uint64, links []link) (*piece, 
 	defer r.Close()
 	p := &piece{after: after, to: after, rows: map[int64]map[wire.Hash][]byte{}}
 	if err = r.snapshot(ctx); err == nil {
-		err = p.take(ctx, r, links)
+		err = p.take(ctx, r, links, f.bytesMax)
 	}
 	if err == nil {
 		err = f.advance(ctx, r, p)
@@ -79,9 +79,9 @@ func (f *folder) read(ctx context.Context, after uint64, links []link) (*piece, 
 	return p, err
 }
 
-// take reads the blocks, one at a time, and expects each to be as agreed. Many bytes make it stop
+// take reads the blocks, one at a time, and expects each to be as agreed. So many bytes make it stop
 // before the last one.
-func (p *piece) take(ctx context.Context, r *reading, links []link) error {
+func (p *piece) take(ctx context.Context, r *reading, links []link, bytesMax int) error {
 	bytes := 0
 	for _, l := range links {
 		number := p.to + 1
@@ -105,7 +105,7 @@ func (p *piece) take(ctx context.Context, r *reading, links []link) error {
 				bytes += p.change(c)
 			}
 		}
-		if p.to = number; bytes > foldBytesMax {
+		if p.to = number; bytes >= bytesMax {
 			return nil
 		}
 	}
@@ -171,7 +171,7 @@ func (p *piece) root() wire.Hash {
 func (f *folder) baseOf(ctx context.Context, r *reading, t *table) (known bool, err error) {
 	s := f.b.cfg.Scrubbing
 	of, known := f.bases[t.id]
-	if known = known && of.after == t.baseAfter && (s.RowsPerSecond <= 0 || time.Since(of.read) < s.Every); known {
+	if known = known && (s.RowsPerSecond <= 0 || time.Since(of.read) < s.Every); known {
 		t.state = of.state
 		return true, nil
 	}
@@ -190,7 +190,7 @@ func (f *folder) baseOf(ctx context.Context, r *reading, t *table) (known bool, 
 	if f.bases == nil {
 		f.bases = map[int64]base{}
 	}
-	f.bases[t.id] = base{t.baseAfter, t.state, time.Now()}
+	f.bases[t.id] = base{t.state, time.Now()}
 	return false, nil
 }
 
