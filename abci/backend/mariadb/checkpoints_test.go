@@ -391,6 +391,7 @@ func TestFoldingAndBlocksLockInOneOrder(t *testing.T) {
 	o := fresh(t, items, things, others)
 	c := o.chain(t)
 	c.attach("public.items, public.things, public.others")
+	o.run(t, "DROP PROCEDURE "+o.name+"_ledger.end_holders")
 	f := c.keeping(1, 1)
 	for n := uint64(2); n < 8; n++ {
 		holder := o.session(t, "BEGIN", "SELECT * FROM %_ledger.ledger_table WHERE id = 1 FOR UPDATE")
@@ -403,13 +404,12 @@ func TestFoldingAndBlocksLockInOneOrder(t *testing.T) {
 			c.at.Hash = x.Hash
 			executed <- err
 		}()
-		o.waiting(t, "UPDATE%ledger_table%SET row_count%")
-		_, _ = holder.ExecContext(t.Context(), "ROLLBACK") // the block may have ended it
+		o.waiting(t, "%SET row_count%")
+		_, err := holder.ExecContext(t.Context(), "ROLLBACK")
 		if err := <-folded; err != nil {
 			t.Errorf("folding: %v", err)
 		}
-		err := <-executed
-		if err == nil {
+		if err = errors.Join(err, <-executed); err == nil {
 			err = c.b.Commit(t.Context())
 		}
 		if err != nil {
@@ -418,11 +418,12 @@ func TestFoldingAndBlocksLockInOneOrder(t *testing.T) {
 	}
 }
 
-// waiting polls for a connection of the node's that executes such a statement, at most ten seconds.
+// waiting polls for a connection of the node's that such a statement takes so long that it waits,
+// at most ten seconds.
 func (o *organisation) waiting(t *testing.T, like string) (id int64) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		err := o.root.QueryRow("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID <> CONNECTION_ID() AND USER = ?", like, o.name).Scan(&id)
+		err := o.root.QueryRow("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND TIME_MS > 100 AND ID <> CONNECTION_ID() AND USER = ?", like, o.name).Scan(&id)
 		if err == nil {
 			return id
 		}
