@@ -160,8 +160,8 @@ func readSpans(ctx context.Context, q querier, name names) ([]span, error) {
 	})
 }
 
-// oldestBase is the block after which folding goes on: the oldest base of a table that is on the
-// ledger, or was so at the end of a block after that one. maxBlock: no table is there.
+// oldestBase is the block after which folding goes on: the oldest base of a table that counts. That
+// is one on the ledger now, or at the end of a block after that base. maxBlock: there is none.
 func oldestBase(spans []span) uint64 {
 	oldest := uint64(maxBlock)
 	for again := true; again; {

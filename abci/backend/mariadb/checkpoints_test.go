@@ -154,8 +154,8 @@ func (c *chain) history(o *organisation) {
 
 var others = strings.ReplaceAll(things, "things", "others")
 
-// Small pieces move the base in many transactions, each of whole blocks. What the database tells
-// stays as it was, and blocks before the base are refused.
+// Small pieces move the base in many transactions, each of whole blocks. The
+// database tells the same rows as before, and refuses blocks before the base.
 func TestAFoldedBaseTellsTheSameRows(t *testing.T) {
 	o := fresh(t, items, things, others)
 	c := o.chain(t)
@@ -307,8 +307,8 @@ func TestHistoryIsFoldedBesideBlocks(t *testing.T) {
 	}
 }
 
-// An open block keeps its tables' states locked, so that folding waits behind it. Whatever ends it
-// there, the base is the old one, whole.
+// An open block keeps its tables' states locked, so that folding waits behind it. When it
+// ends there, the base is the old one, whole.
 func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
 	o := fresh(t, items)
 	c := o.chain(t)

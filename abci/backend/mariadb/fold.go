@@ -55,8 +55,8 @@ func (f *folder) piece(ctx context.Context, after uint64, links []link) (int, er
 type piece struct {
 	after, to uint64
 	header    *wire.Header                   // of the last block
-	rows      map[int64]map[wire.Hash][]byte // by table and key, as the last block leaves them; nil: gone
-	tables    []*table                       // on the ledger at the last block, in the order of their numbers, with their states then
+	rows      map[int64]map[wire.Hash][]byte // by table and key, at the end; nil: gone
+	tables    []*table                       // on the ledger at the end, by number, with their states then
 	states    []canonical.Named              // of procedures
 	known     bool                           // the base of a table was not read for it
 }
@@ -79,8 +79,8 @@ func (f *folder) read(ctx context.Context, after uint64, links []link) (*piece, 
 	return p, err
 }
 
-// take reads the blocks, one at a time, and expects each to be as agreed. So many bytes make it stop
-// before the last one.
+// take reads the blocks, one at a time, and expects each to be as agreed. So many bytes make it
+// stop before the last one.
 func (p *piece) take(ctx context.Context, r *reading, links []link, bytesMax int) error {
 	bytes := 0
 	for _, l := range links {
