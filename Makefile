@@ -208,7 +208,6 @@ installcheck: pgtree
 	extension/tests/socket/run $(PGTREE)
 	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
-	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
 ## trapcheck: the extension's SQL tests, and those of what the node and the explorer send, among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
@@ -236,6 +235,11 @@ FUZZ_SECONDS ?= 600
 .PHONY: fuzz
 fuzz: pgtree
 	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
+
+## fuzz-few: the random blocks that test runs: those of seed 1, for 210 seconds at most
+.PHONY: fuzz-few
+fuzz-few: pgtree
+	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
@@ -328,7 +332,7 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs. First the tests of the pure crates, check, and the tests of deployment and pages beside test-go. Then e2e; then the SQL tests and those of MariaDB beside test-bench and test-analytics
+## test: all that CI runs. First the tests of the pure crates, check, and the tests of deployment and pages beside test-go. Then e2e; then the SQL tests beside test-bench, test-analytics, the tests of MariaDB and random blocks
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
 # information of what is built here, nor builds it again.
@@ -339,7 +343,7 @@ test: export CARGO_INCREMENTAL = 0
 test: export GOFLAGS := $(GOFLAGS) -vet=off
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer' e2e 'installcheck test-mariadb & test-bench test-analytics'
+	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer' e2e 'installcheck & test-bench test-analytics test-mariadb fuzz-few'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
