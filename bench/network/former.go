@@ -36,7 +36,7 @@ func formerFigures(r *report.Report) error {
 		{"waiting_one_p50", "latency of one client that waits", nowLone.Details("p50_ms"), lone.Details("p50_ms")},
 		{"latency_waiting_one_p50", "the same in mode latency, over the release's balanced one", soon.Details("p50_ms"), lone.Details("p50_ms")},
 		{"waiting_one_cpu", "processor time of its transaction, nodes and databases", nowLone.CPUs(), lone.CPUs()},
-		{"waiting_one_bytes", "bytes kept of it, stores compacted", sums(details(r.Find(chainifyKept, 1)), kept), sums(details(r.Find(formerKept, 1)), kept)},
+		{"waiting_one_bytes", "bytes kept of it", sums(details(r.Find(chainifyKept, 1)), kept), sums(details(r.Find(formerKept, 1)), kept)},
 		{"waiting_many", "transactions a second of 32 clients that wait", nowCrowd.Values(), crowd.Values()},
 		{"four", "transactions a second when nobody waits", now.Values(), four.Values()},
 		{"cpu", "processor time of a transaction when nobody waits", now.CPUs(), four.CPUs()},
