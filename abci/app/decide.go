@@ -51,7 +51,7 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 		a.mu.Unlock()
 		return nil, errors.New("commit: no block is finalized")
 	}
-	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.founding, staged.snapshot, a.opt.Retention.Snapshots, a.lent.held(time.Now())); err != nil {
+	if err := a.opt.Store.Commit(before, staged.next, staged.result, a.founding, staged.snapshot, a.opt.Retention.Snapshots, a.lent.held); err != nil {
 		a.mu.Unlock()
 		return nil, fmt.Errorf("commit block %d: %w", staged.next.Height(), err)
 	}

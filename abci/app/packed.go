@@ -37,9 +37,12 @@ func pack(raw []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unpack gives the JSON of a record, which former releases did not pack.
+// zlibFirst begins what zlib compressed in a window of 32 kB, and no JSON.
+const zlibFirst = 'x'
+
+// unpack gives the JSON of a record, packed or not. Former releases packed none.
 func unpack(raw []byte) ([]byte, error) {
-	if len(raw) == 0 || raw[0] == '{' {
+	if len(raw) == 0 || raw[0] != zlibFirst {
 		return raw, nil
 	}
 	r, err := zlib.NewReader(bytes.NewReader(raw))

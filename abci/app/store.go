@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
 
@@ -150,7 +151,7 @@ func (s *Store) accepted(failed *error) iter.Seq[order.Accepted] {
 // Commit writes what one order block changed, atomically; the first one also the registry of the
 // genesis. A snapshot, where there is one, is kept with so many others at most, and those that are
 // held.
-func (s *Store) Commit(before, after *order.State, result *order.Result, first bool, snapshot *order.Snapshot, keep int, held map[int64]bool) error {
+func (s *Store) Commit(before, after *order.State, result *order.Result, first bool, snapshot *order.Snapshot, keep int, held func(now time.Time) map[int64]bool) error {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	w := &writer{batch: batch}
@@ -181,7 +182,7 @@ func (s *Store) Commit(before, after *order.State, result *order.Result, first b
 	w.accepted(after.Added(), after.Height())
 	if snapshot != nil && keep > 0 {
 		certified, _ := after.LastCertified()
-		if err := s.dropSnapshots(w, after.Height(), keep-1, certified, held); err != nil {
+		if err := s.dropSnapshots(w, after.Height(), keep-1, certified, held(time.Now())); err != nil {
 			return err
 		}
 		if err := s.snapshot(w, after.Height(), snapshot); err != nil {

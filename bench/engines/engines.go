@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/bench/chart"
@@ -94,6 +95,13 @@ var parts = []part{
 	{"failures", failures, func(r *report.Report, _ Config) error { return failureFigures(r) }},
 }
 
+func names() (out []string) {
+	for _, p := range parts {
+		out = append(out, p.name)
+	}
+	return out
+}
+
 // chosen are the parts of a run.
 func chosen(only []string) ([]part, error) {
 	if len(only) == 0 {
@@ -101,9 +109,9 @@ func chosen(only []string) ([]part, error) {
 	}
 	var out []part
 	for _, name := range only {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+		i := slices.Index(names(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("engines have no part %q: throughput, executors, calls, tampering, failures", name)
+			return nil, fmt.Errorf("engines have no part %q: it is one of %s", name, strings.Join(names(), ", "))
 		}
 		out = append(out, parts[i])
 	}

@@ -307,14 +307,21 @@ func TestHistoryIsFoldedBesideBlocks(t *testing.T) {
 	}
 }
 
-// An open block keeps its tables' states locked, so that folding waits behind it. When it
-// ends there, the base is the old one, whole.
-func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
+// foldable has five blocks after the one that attaches its table, and a checkpoint at every second
+// block, of which one is kept.
+func foldable(t *testing.T) (*organisation, *chain, *folder) {
+	t.Helper()
 	o := fresh(t, items)
 	c := o.chain(t)
 	c.attach("public.items")
 	c.grow(5)
-	f := c.keeping(2, 1)
+	return o, c, c.keeping(2, 1)
+}
+
+// An open block keeps its tables' states locked, so that folding waits behind it. When it
+// ends there, the base is the old one, whole.
+func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
+	o, c, f := foldable(t)
 	after, rows := o.base(t)
 	stays := func(when string) {
 		t.Helper()
@@ -351,11 +358,7 @@ func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
 // A repair and folding do not move the bases at once, and folding goes on from no other base than
 // the one that it read.
 func TestFoldingGivesWayToRepairs(t *testing.T) {
-	o := fresh(t, items)
-	c := o.chain(t)
-	c.attach("public.items")
-	c.grow(5)
-	f := c.keeping(2, 1)
+	o, c, f := foldable(t)
 	before, _ := o.base(t)
 	err := c.b.repairing(t.Context(), c.at.Number, c.at.Hash, func(*repair) error {
 		if err := f.fold(t.Context()); !errors.Is(err, errGaveWay) {
@@ -446,11 +449,7 @@ func TestTamperedHistoryStaysOutOfTheBase(t *testing.T) {
 		"UPDATE %L.block SET hash = REPEAT('x', 32) WHERE number = 3":   "it is not the block that later ones follow",
 		"forged": "it is not the block that later ones follow",
 	} {
-		o := fresh(t, items)
-		c := o.chain(t)
-		c.attach("public.items")
-		c.grow(5)
-		f := c.keeping(2, 1)
+		o, c, f := foldable(t)
 		if change == "forged" {
 			c.forge(3)
 		} else {
