@@ -166,7 +166,7 @@ test-go: pgtree
 test-upgrade:
 	@cd abci && $(GO) test -count=1 -tags synthetic_next -timeout 20m ./wire ./app ./audit ./node -run 'Version|Upgraded'
 
-## test-update: databases and a network of release 0.1.0, which is built first (minutes, once), go on with this version; installcheck contains the part without that release
+## test-update: databases and a network of release 0.1.0, which is built first (minutes, once), go on with this version; test-extension contains the part without that release
 FORMER = $(STATE)/0.1.0
 .PHONY: test-update
 test-update: pgtree build-node
@@ -199,17 +199,25 @@ fuzz-decoders: setup
 check-explorer: pgtree
 	@scripts/check-explorer $(PGTREE)
 
-## installcheck: pg_regress and isolation tests of the extension
+## installcheck: test-sql, then test-extension
 .PHONY: installcheck
-installcheck: pgtree
+installcheck: test-sql test-extension
+
+## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run a second time among traps (trapcheck)
+.PHONY: test-sql
+test-sql: pgtree
 	scripts/regress $(PGTREE)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
+
+## test-extension: the extension beside its neighbours: the explorer's SQL among traps, sessions at a node's socket, the update from release 0.1.0, random queries for an analytics worker
+.PHONY: test-extension
+test-extension: pgtree
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
 	extension/tests/socket/run $(PGTREE)
 	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
 
-## trapcheck: the extension's SQL tests, and those of what the node and the explorer send, among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in installcheck
+## trapcheck: SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in test-sql and test-extension
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
@@ -343,7 +351,7 @@ test: export CARGO_INCREMENTAL = 0
 test: export GOFLAGS := $(GOFLAGS) -vet=off
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer' e2e 'installcheck & test-bench test-analytics test-mariadb fuzz-few'
+	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql & test-analytics test-extension test-mariadb'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean

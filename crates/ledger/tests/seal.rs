@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chainify_codec::{effects_root, leaf, sort_changes, Change, KeyedLeaf, LaneHasher, Lanes, Op};
 use chainify_ledger::messages::Kind;
 use chainify_ledger::parts::{LeafList, Net, PartOutcome, PartReport};
-use chainify_ledger::seal::{add, deploys, merge, nets, outcomes, root, Step, TableState};
+use chainify_ledger::seal::{add, deploys, merge, nets, outcomes, KnownStates, Step, TableState};
 use chainify_ledger::Outcomes;
 use proptest::prelude::*;
 
@@ -71,6 +71,10 @@ fn nets_of(steps: &[Made]) -> Vec<Net> {
         before: before.as_deref(),
         after: after.as_deref(),
     }))
+}
+
+fn root(states: &[TableState], definitions: Option<(&str, [u8; 32])>) -> [u8; 32] {
+    KnownStates::default().root(states, definitions)
 }
 
 fn same(left: &[TableState], right: &[TableState]) -> bool {
@@ -140,6 +144,27 @@ fn the_root_has_definitions_once_there_are_some() {
     ];
     let distinct: std::collections::BTreeSet<_> = roots.iter().collect();
     assert_eq!(distinct.len(), roots.len());
+}
+
+#[test]
+fn what_is_known_of_a_table_never_stands_for_another_state() {
+    let states = scanned(&Rows::from([((0, 1), row(1)), ((1, 1), row(2))]));
+    let changes: [fn(&mut TableState); 5] = [
+        |s| s.name.push('c'),
+        |s| s.schema[31] ^= 1,
+        |s| s.rows += 1,
+        |s| s.lanes.merge(&scanned(&Rows::from([((0, 2), row(0))]))[0].lanes),
+        |s| s.table_id += 7, // another table that has its state
+    ];
+    let mut known = KnownStates::default();
+    assert_eq!(known.root(&states, None), root(&states, None));
+    for change in changes {
+        let mut changed = states.clone();
+        change(&mut changed[1]);
+        assert_eq!(known.root(&changed, None), root(&changed, None));
+        assert_eq!(known.root(&states[..1], None), root(&states[..1], None));
+        assert_eq!(known.root(&states, None), root(&states, None));
+    }
 }
 
 /// A change: table, key, transaction.
