@@ -96,3 +96,31 @@ func exponentOf(text string) (exponent int64, ok bool) {
 	}
 	return exponent, true
 }
+
+// decimalWords bounds the digits that MariaDB computes with, in words of nine on each side of the
+// point. It drops those behind, and no error tells.
+const (
+	decimalWords = 9
+	wordDigits   = 9
+)
+
+// Held tells whether MariaDB computes with so many digits before and behind the point.
+func Held(integer, fraction int) bool {
+	words := func(digits int) int { return (digits + wordDigits - 1) / wordDigits }
+	return words(max(integer, 1))+words(fraction) <= decimalWords
+}
+
+// DigitsOf are the digits of a number before and behind the point.
+func DigitsOf(v *Value) (integer, fraction int) {
+	text, _ := DecimalText(v.Text) // it was read before
+	before, behind, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	return len(strings.TrimLeft(before, "0")), len(behind)
+}
+
+// ComparesDigits tells whether a numeric column compares with all digits of a constant. One that is
+// beyond the column is decided by those before the point.
+func ComparesDigits(logical string, v *Value) bool {
+	precision, scale := Digits(logical)
+	integer, fraction := DigitsOf(v)
+	return integer > precision-scale || Held(integer, fraction)
+}

@@ -18,6 +18,7 @@ type Table struct {
 	PrimaryKey  []string // in the order of the key
 	Unique      [][]string
 	ForeignKeys []ForeignKey
+	Checks      []Check // but those that belong to types
 }
 
 // ColumnType is a column with its logical type.
@@ -108,7 +109,8 @@ func arguments(logical, name string, count int) ([]int, bool) {
 // SchemaText is the schema text 2 of a table. It returns ErrValue, with the part that is to blame,
 // for a table that engines cannot share.
 func SchemaText(t *Table) (string, error) {
-	if err := t.check(); err != nil {
+	known, err := t.check()
+	if err != nil {
 		return "", err
 	}
 	var lines []string
@@ -133,51 +135,62 @@ func SchemaText(t *Table) (string, error) {
 	for _, f := range t.ForeignKeys {
 		lines = append(lines, "foreign key "+list(f.Columns)+" references "+f.Table+" "+list(f.Refers)+string(f.OnDelete))
 	}
+	for i := range t.Checks {
+		line, err := t.Checks[i].line(known)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, line)
+	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n"), nil
 }
 
 func list(names []string) string { return "(" + strings.Join(names, ", ") + ")" }
 
-func (t *Table) check() error {
+// check returns the columns by name.
+func (t *Table) check() (map[string]*ColumnType, error) {
 	if err := checkTableName(t.Name); err != nil {
-		return err
+		return nil, err
+	}
+	if len(t.Checks) > checksMax {
+		return nil, wrong("%d checks, at most %d", len(t.Checks), checksMax)
 	}
 	known, last := map[string]*ColumnType{}, uint16(0)
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.Ordinal <= last {
-			return wrong("ordinals of columns do not ascend")
+			return nil, wrong("ordinals of columns do not ascend")
 		}
 		last = c.Ordinal
 		if err := checkName(c.Name); err != nil {
-			return err
+			return nil, err
 		}
 		tag, err := TypeTag(c.Type)
 		if err != nil {
-			return fmt.Errorf("column %s: %w", c.Name, err)
+			return nil, fmt.Errorf("column %s: %w", c.Name, err)
 		}
 		if known[c.Name] != nil || c.Default != nil && c.Default.Tag != tag {
-			return wrong("column %s is there twice, or has a default of another type", c.Name)
+			return nil, wrong("column %s is there twice, or has a default of another type", c.Name)
 		}
 		known[c.Name] = c
 	}
 	for _, name := range t.PrimaryKey {
 		if c := known[name]; c != nil && !c.NotNull {
-			return wrong("column %s of the primary key may be NULL", name)
+			return nil, wrong("column %s of the primary key may be NULL", name)
 		}
 	}
 	for _, names := range append([][]string{t.PrimaryKey}, t.Unique...) {
 		if err := checkKey(known, names); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i := range t.ForeignKeys {
 		if err := t.ForeignKeys[i].check(t.Name, known); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return known, nil
 }
 
 func (f *ForeignKey) check(of string, known map[string]*ColumnType) error {

@@ -26,6 +26,30 @@ type tableVector struct {
 		Table           string
 		OnDelete        OnDelete `json:"on_delete"`
 	} `json:"foreign_keys"`
+	Checks []checkVector
+}
+
+// checkVector is a check: parts, or a test.
+type checkVector struct {
+	All, Any               []checkVector
+	Column, Operator, With string
+	Value                  *valueVector
+}
+
+func (v checkVector) check() Check {
+	c := Check{Column: v.Column, Operator: v.Operator, Other: v.With}
+	if v.Value != nil {
+		c.Value = &v.Value.Value
+	}
+	for word, parts := range map[string][]checkVector{And: v.All, Or: v.Any} {
+		if parts != nil {
+			c.Word = word
+		}
+		for _, part := range parts {
+			c.Parts = append(c.Parts, part.check())
+		}
+	}
+	return c
 }
 
 func (v *tableVector) table() *Table {
@@ -39,6 +63,9 @@ func (v *tableVector) table() *Table {
 	}
 	for _, f := range v.ForeignKeys {
 		t.ForeignKeys = append(t.ForeignKeys, ForeignKey{f.Columns, f.Table, f.Refers, f.OnDelete})
+	}
+	for _, check := range v.Checks {
+		t.Checks = append(t.Checks, check.check())
 	}
 	return t
 }
@@ -71,6 +98,7 @@ func TestVectorsOfSchemas(t *testing.T) {
 		shuffled := c.table()
 		slices.Reverse(shuffled.Unique)
 		slices.Reverse(shuffled.ForeignKeys)
+		slices.Reverse(shuffled.Checks)
 		if again, _ := SchemaText(shuffled); again != got {
 			t.Errorf("%s: in another order the text is %q", c.Name, again)
 		}

@@ -47,6 +47,11 @@ func (t *Table) readLine(line string) bool {
 		t.Unique = append(t.Unique, names(rest))
 		return true
 	}
+	if rest, ok := strings.CutPrefix(line, "check "); ok {
+		check, rest, ok := readCheck(rest, 0)
+		t.Checks = append(t.Checks, check)
+		return ok && rest == ""
+	}
 	rest, ok := strings.CutPrefix(line, "foreign key ")
 	columns, to, references := strings.Cut(rest, " references ")
 	table, refers, _ := strings.Cut(to, " ")

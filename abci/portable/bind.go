@@ -99,39 +99,12 @@ func (b *Binder) Value(column string, v Value) (left, right Bound, err error) {
 	return left, right, err
 }
 
-// decimalWords bounds the digits that MariaDB computes with, in words of nine on each side of the
-// point. It drops those behind, and no error tells.
-const (
-	decimalWords = 9
-	wordDigits   = 9
-)
-
-func held(integer, fraction int) bool {
-	words := func(digits int) int { return (digits + wordDigits - 1) / wordDigits }
-	return words(max(integer, 1))+words(fraction) <= decimalWords
-}
-
-// digitsOf are the digits of a constant before and behind the point.
-func digitsOf(v *canonical.Value) (integer, fraction int) {
-	text, _ := canonical.DecimalText(v.Text) // it was read before
-	before, behind, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
-	return len(strings.TrimLeft(before, "0")), len(behind)
-}
-
-// compared tells whether a numeric column compares with all digits of a constant. One that is
-// beyond the column is decided by those before the point.
-func compared(logical string, v *canonical.Value) bool {
-	precision, scale := canonical.Digits(logical)
-	integer, fraction := digitsOf(v)
-	return integer > precision-scale || held(integer, fraction)
-}
-
 // summed tells whether a sum with a constant is exact before it is rounded. One that is far beyond
 // the column gives a sum that is, too.
 func summed(logical string, v *canonical.Value) bool {
 	precision, scale := canonical.Digits(logical)
-	integer, fraction := digitsOf(v)
-	return fraction <= scale || integer > precision-scale+1 || held(max(precision-scale, integer)+1, fraction)
+	integer, fraction := canonical.DigitsOf(v)
+	return fraction <= scale || integer > precision-scale+1 || canonical.Held(max(precision-scale, integer)+1, fraction)
 }
 
 // exact: an operation on it cannot go beyond the type before the column takes the result.
@@ -169,7 +142,7 @@ func (b *Binder) Test(t Test) (left, right Bound, err error) {
 		right, err = b.operand(t.Right, beside(t.Right))
 	}
 	for _, o := range []Bound{left, right} {
-		if err == nil && o.Value != nil && o.Value.Tag == canonical.Numeric && !compared(c.Type, o.Value) {
+		if err == nil && o.Value != nil && o.Value.Tag == canonical.Numeric && !canonical.ComparesDigits(c.Type, o.Value) {
 			err = refuse("comparison with a constant of too many digits")
 		}
 	}

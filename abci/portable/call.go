@@ -111,7 +111,7 @@ func (b *Binder) argument(o Operand, logical string) (Bound, error) {
 	if err == nil && logical == numericArgument && bound.Value != nil {
 		// All digits of the text count, and those that an exponent adds.
 		_, written, _ := strings.Cut(bound.Value.Text, ".")
-		if _, fraction := digitsOf(bound.Value); len(written) > numericScale || fraction > numericScale {
+		if _, fraction := canonical.DigitsOf(bound.Value); len(written) > numericScale || fraction > numericScale {
 			err = &Refusal{"22003", "constant beyond " + numericArgument}
 		}
 	}

@@ -118,7 +118,13 @@ CREATE FUNCTION chainify_ledger.undescribed_part(tbl regclass) RETURNS text
         UNION ALL
         SELECT format('policy "%s"', p.polname) FROM pg_policy p WHERE p.polrelid = tbl
         UNION ALL
-        SELECT format('check "%s"', k.conname) FROM pg_constraint k WHERE k.conrelid = tbl AND k.contype = 'c'
+        -- Functions, operators, types and collations of PostgreSQL's own are no dependencies.
+        SELECT format('check "%s" with %s', k.conname, pg_describe_object(d.refclassid, d.refobjid, 0)) FROM pg_constraint k JOIN pg_depend d
+            ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid AND NOT (d.refclassid = 'pg_class'::regclass AND d.refobjid = tbl)
+        WHERE k.conrelid = tbl AND k.contype = 'c'
+        UNION ALL
+        SELECT format('check "%s" that is %s', k.conname, CASE WHEN k.convalidated THEN 'NO INHERIT' ELSE 'NOT VALID' END) FROM pg_constraint k
+        WHERE k.conrelid = tbl AND k.contype = 'c' AND (NOT k.convalidated OR k.connoinherit)
         UNION ALL
         SELECT format('foreign key "%s" of another kind', k.conname) FROM pg_constraint k
         WHERE k.conrelid = tbl AND k.contype = 'f' AND (k.confupdtype NOT IN ('a', 'r') OR k.confdeltype NOT IN ('a', 'r', 'c', 'n') OR k.confdelsetcols IS NOT NULL

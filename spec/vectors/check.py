@@ -185,6 +185,34 @@ def rows():
         expect("row hash", sha256(b"chainify/row/1", lp(case["table"].encode()), row).hex(), case["row_hash"])
 
 
+TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def check_words(check):
+    """The words of a check, and its parts with the word between them."""
+    for word, name in (("and", "all"), ("or", "any")):
+        if name in check:
+            parts = set()
+            for words, inner, between in map(check_words, check[name]):
+                parts |= set(inner) if between == word else {words}
+            parts = sorted(parts, key=str.encode)
+            if len(parts) == 1:
+                return next(found for found in map(check_words, check[name]) if found[0] == parts[0])
+            return "(%s)" % (" %s " % word).join(parts), parts, word
+    column, operator = check["column"], check["operator"]
+    if "with" in check:
+        other = check["with"]
+        if other < column:
+            column, operator, other = other, TURNED[operator], column
+        return "(%s %s %s)" % (column, operator, other), [], None
+    if "value" not in check:
+        return "(%s %s)" % (column, operator), [], None
+    constant = check["value"]
+    if operator == "<>" and "boolean" in constant:
+        operator, constant = "=", {"boolean": not constant["boolean"]}
+    return "(%s %s %s)" % (column, operator, value(constant).hex()), [], None
+
+
 def schemas():
     for case in load("schemas.json")["cases"]:
         lines = ["primary key (%s)" % ", ".join(case["primary_key"])]
@@ -196,6 +224,7 @@ def schemas():
             default = " default " + value(column["default"]).hex() if "default" in column else ""
             lines.append("column %d %s %s%s%s" % (
                 column["ordinal"], column["name"], column["type"], " not null" if column["not_null"] else "", default))
+        lines += ["check " + check_words(check)[0] for check in case.get("checks", [])]
         expect(case["name"], sorted(set(lines), key=str.encode), case["schema_text"])
         text = "\n".join(case["schema_text"]).encode()
         expect(case["name"], sha256(b"chainify/schema/2", lp(text)).hex(), case["schema_hash"])

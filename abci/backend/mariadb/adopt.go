@@ -39,7 +39,7 @@ func (b *Backend) adopt(ctx context.Context, from backend.Past, block *wire.Orde
 		header, err = r.takeTold(from, certified)
 	}
 	if err == nil {
-		err = unchecked(ctx, r.conn, func() error { return r.applyTold(header) })
+		err = checkNothing.during(ctx, r.conn, func() error { return r.applyTold(header) })
 	}
 	if err == nil {
 		return r, nil

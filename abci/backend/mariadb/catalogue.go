@@ -53,8 +53,8 @@ func describe(ctx context.Context, q querier, name names, table string) (*descri
 	if err == nil {
 		err = d.readColumns(ctx, q, name, short, checks)
 	}
-	if err == nil && len(checks) > 0 {
-		err = refused("table %s has a check", table)
+	if err == nil {
+		err = d.addChecks(checks)
 	}
 	if err == nil {
 		err = d.readKeys(ctx, q, name, short)
@@ -86,24 +86,6 @@ func (d *described) word() (err error) {
 	return err
 }
 
-// readChecks are the checks of columns, by column.
-func readChecks(ctx context.Context, q querier, name names, short string) (map[string]string, error) {
-	rows, err := q.QueryContext(ctx, `SELECT CONSTRAINT_NAME, LEVEL, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
-		WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?`, name.database, short)
-	if err != nil {
-		return nil, err
-	}
-	checks := map[string]string{}
-	return checks, each(rows, func() error {
-		var constraint, level, clause string
-		if err := rows.Scan(&constraint, &level, &clause); err != nil {
-			return err
-		}
-		checks[constraint] = level + " " + strings.ReplaceAll(clause, "`", `"`)
-		return nil
-	})
-}
-
 // readColumns takes the checks that belong to a type out of checks.
 func (d *described) readColumns(ctx context.Context, q querier, name names, short string, checks map[string]string) error {
 	rows, err := q.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, coalesce(COLLATION_NAME, ''), EXTRA, COLUMN_COMMENT
@@ -119,10 +101,8 @@ func (d *described) readColumns(ctx context.Context, q querier, name names, shor
 			return err
 		}
 		c.Ordinal, c.NotNull = uint16(len(d.Columns)+1), nullable == "NO"
-		c.Type = logicalType(engineType, comment, checks[c.Name] == `Column json_valid("`+c.Name+`")`)
+		c.Type = logicalType(engineType, comment, isCheck(checks["Column "+c.Name], "json_valid(", c.Name, ")"))
 		switch {
-		case c.Type == "boolean" && checks[c.Name] != `Column "`+c.Name+`" in (0,1)`:
-			return refused("column %s: a boolean has the check %s in (0,1)", c.Name, c.Name)
 		case c.Type == "":
 			return refused("column %s: type %s", c.Name, engineType)
 		case extra != "":
@@ -130,8 +110,8 @@ func (d *described) readColumns(ctx context.Context, q querier, name names, shor
 		case collation != "" && collation != "utf8mb4_nopad_bin" && c.Type != "json":
 			return refused("column %s has the collation %s, want utf8mb4_nopad_bin", c.Name, collation)
 		}
-		if c.Type == "boolean" || c.Type == "json" {
-			delete(checks, c.Name)
+		if err := takeTypeCheck(&c, checks); err != nil {
+			return err
 		}
 		if err := readDefault(&c, standard); err != nil {
 			return err

@@ -191,7 +191,7 @@ func (b *Backend) undo() {
 		_, err = b.conn.ExecContext(ctx, "SET ROLE "+b.name.role())
 	}
 	if err == nil {
-		err = setChecks(ctx, b.conn, true)
+		err = checkAll.set(ctx, b.conn)
 	}
 	if err != nil {
 		b.drop()

@@ -20,11 +20,13 @@ import (
 // column of a key of two.
 const (
 	keysPG = `CREATE TABLE public.parent (id bigint PRIMARY KEY, code varchar(10) NOT NULL UNIQUE, n integer);
-		CREATE TABLE public.child (id bigint PRIMARY KEY, parent bigint REFERENCES parent (id) %s, code varchar(10) REFERENCES parent (code) %s, mark integer UNIQUE);
+		CREATE TABLE public.child (id bigint PRIMARY KEY, parent bigint REFERENCES parent (id) %s, code varchar(10) REFERENCES parent (code) %s, mark integer UNIQUE,
+			CHECK (parent IS NOT NULL OR code IS NOT NULL OR mark > 2));
 		CREATE TABLE public.grand (a integer, b integer, child bigint NOT NULL REFERENCES child (id) %s, PRIMARY KEY (a, b));
 		GRANT ALL ON public.parent, public.child, public.grand TO engines_ops`
 	keysMariaDB = `CREATE TABLE engines.parent (id BIGINT PRIMARY KEY, code VARCHAR(10) NOT NULL UNIQUE, n INT);
-		CREATE TABLE engines.child (id BIGINT PRIMARY KEY, parent BIGINT REFERENCES engines.parent (id) %s, code VARCHAR(10) REFERENCES engines.parent (code) %s, mark INT UNIQUE);
+		CREATE TABLE engines.child (id BIGINT PRIMARY KEY, parent BIGINT REFERENCES engines.parent (id) %s, code VARCHAR(10) REFERENCES engines.parent (code) %s, mark INT UNIQUE,
+			CHECK (parent IS NOT NULL OR code IS NOT NULL OR mark > 2));
 		CREATE TABLE engines.grand (a INT, b INT, child BIGINT NOT NULL REFERENCES engines.child (id) %s, PRIMARY KEY (a, b));
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.parent TO engines_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON engines.child TO engines_ops;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.grand TO engines_ops`
@@ -53,7 +55,8 @@ var keyedTables = []keyed{
 type keysGenerator struct {
 	*rand.Rand
 	*testing.T
-	rows [][][]*string // as they are before the block, by table
+	tables []keyed
+	rows   [][][]*string // as they are before the block, by table
 }
 
 // Random statements and write sets on tables that foreign keys connect, with rows that change their
@@ -65,7 +68,7 @@ func TestEnginesAgreeOnForeignKeysAndChangedKeys(t *testing.T) {
 	}
 	random, counts := seeded.Random(t), map[string]int{}
 	for _, actions := range keysActions {
-		t.Run(fmt.Sprint(actions...), func(t *testing.T) { agreeOnKeys(t, &keysGenerator{Rand: random, T: t}, pg, my, actions, counts) })
+		t.Run(fmt.Sprint(actions...), func(t *testing.T) { agreeOnKeys(t, &keysGenerator{Rand: random, T: t, tables: keyedTables}, pg, my, actions, counts) })
 	}
 	t.Logf("transactions by kind and SQLSTATE: %v", counts)
 	for _, want := range []string{"KIND_SQL ", "KIND_EFFECTS ", "KIND_SQL 23503", "KIND_SQL 23505", "KIND_EFFECTS 40001"} {
@@ -110,8 +113,8 @@ func agreeOnKeys(t *testing.T, g *keysGenerator, pg, my string, actions []any, c
 
 // look reads the rows that the next block begins with.
 func (g *keysGenerator) look(conn *pgx.Conn) {
-	g.rows = make([][][]*string, len(keyedTables))
-	for i, table := range keyedTables {
+	g.rows = make([][][]*string, len(g.tables))
+	for i, table := range g.tables {
 		columns := make([]string, len(table.columns))
 		for j, c := range table.columns {
 			columns[j] = c + "::text"
@@ -198,6 +201,7 @@ func (g *keysGenerator) pick(list ...string) string { return list[g.IntN(len(lis
 // set is a write set in the making.
 type set struct {
 	*testing.T
+	tables  []keyed
 	changes map[int][]wire.RowChange // by table
 	order   []int                    // tables of the changes, in their order
 }
@@ -205,9 +209,9 @@ type set struct {
 // writeSet changes some rows of some tables: inserts, deletes, updates, and rows that change their
 // keys by a delete and an insert in either order.
 func (g *keysGenerator) writeSet() *wire.Proposal {
-	s := &set{T: g.T, changes: map[int][]wire.RowChange{}}
+	s := &set{T: g.T, tables: g.tables, changes: map[int][]wire.RowChange{}}
 	for range 1 + g.IntN(3) {
-		table := g.IntN(len(keyedTables))
+		table := g.IntN(len(g.tables))
 		rows := g.rows[table]
 		if len(rows) == 0 || g.IntN(4) == 0 {
 			s.insert(table, g.fresh(table))
@@ -220,7 +224,7 @@ func (g *keysGenerator) writeSet() *wire.Proposal {
 			s.remove(table, row, g.IntN(10) == 0)
 		case 1, 2:
 			for range 1 + g.IntN(2) {
-				at := keyedTables[table].key + g.IntN(len(row)-keyedTables[table].key)
+				at := g.tables[table].key + g.IntN(len(row)-g.tables[table].key)
 				next[at] = g.fresh(table)[at]
 			}
 			s.update(table, row, next, g.IntN(10) == 0)
@@ -242,8 +246,8 @@ func (g *keysGenerator) writeSet() *wire.Proposal {
 
 // fresh draws a row.
 func (g *keysGenerator) fresh(table int) []*string {
-	row := make([]*string, len(keyedTables[table].columns))
-	for i, c := range keyedTables[table].columns {
+	row := make([]*string, len(g.tables[table].columns))
+	for i, c := range g.tables[table].columns {
 		text := g.number()
 		if c == "code" {
 			text = "c" + text
@@ -264,7 +268,7 @@ func (s *set) values(table int, row []*string, to int) []byte {
 		if text == nil {
 			continue
 		}
-		v, err := canonical.ParseText(keyedTables[table].types[i], *text)
+		v, err := canonical.ParseText(s.tables[table].types[i], *text)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -290,23 +294,23 @@ func (s *set) hash(table int, row []*string, wrong bool) wire.Hash {
 	if wrong {
 		raw = append(raw, 0)
 	}
-	return wire.RowHash("public."+keyedTables[table].name, raw)
+	return wire.RowHash("public."+s.tables[table].name, raw)
 }
 
 func (s *set) remove(table int, row []*string, wrong bool) {
-	s.add(table, wire.RowChange{Op: 'D', Row: s.values(table, row, keyedTables[table].key), Before: s.hash(table, row, wrong)})
+	s.add(table, wire.RowChange{Op: 'D', Row: s.values(table, row, s.tables[table].key), Before: s.hash(table, row, wrong)})
 }
 
 func (s *set) update(table int, row, next []*string, wrong bool) {
 	s.Helper()
-	c := wire.RowChange{Op: 'U', Row: s.values(table, row, keyedTables[table].key), Before: s.hash(table, row, wrong)}
+	c := wire.RowChange{Op: 'U', Row: s.values(table, row, s.tables[table].key), Before: s.hash(table, row, wrong)}
 	for i := range row {
 		if inOrder(row[i:i+1]) == inOrder(next[i:i+1]) {
 			continue
 		}
 		cell := make([]byte, 5) // NULL
 		if next[i] != nil {
-			v, err := canonical.ParseText(keyedTables[table].types[i], *next[i])
+			v, err := canonical.ParseText(s.tables[table].types[i], *next[i])
 			if err == nil {
 				cell, err = v.Append(nil)
 			}
@@ -325,10 +329,10 @@ func (s *set) update(table int, row, next []*string, wrong bool) {
 func (s *set) encode() []byte {
 	w := &wire.WriteSet{Isolation: wire.ReadCommitted}
 	places := map[int]uint16{}
-	for table := range keyedTables {
+	for table := range s.tables {
 		if len(s.changes[table]) > 0 {
 			places[table] = uint16(len(w.Tables))
-			w.Tables = append(w.Tables, "public."+keyedTables[table].name)
+			w.Tables = append(w.Tables, "public."+s.tables[table].name)
 		}
 	}
 	taken := map[int]int{}

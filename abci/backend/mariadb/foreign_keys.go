@@ -108,21 +108,31 @@ func (r *run) checkLeft(detached []string) error {
 	return nil
 }
 
-// unchecked runs f without the server's checks of foreign keys: write sets are checked after their
-// last change, and repairs lead to a certified state.
-func unchecked(ctx context.Context, q querier, f func() error) error {
-	if err := setChecks(ctx, q, false); err != nil {
-		return err
-	}
-	err := f()
-	if setErr := setChecks(ctx, q, true); setErr != nil {
-		return setErr
-	}
+// checking is what the server checks. Write sets have their foreign keys checked after their last
+// change. Repairs lead to a certified state.
+type checking string
+
+const (
+	checkAll     checking = "foreign_key_checks = 1, check_constraint_checks = 1"
+	checkRows    checking = "foreign_key_checks = 0, check_constraint_checks = 1"
+	checkNothing checking = "foreign_key_checks = 0, check_constraint_checks = 0"
+)
+
+// set is for the session, from its next statement on.
+func (c checking) set(ctx context.Context, q querier) error {
+	_, err := q.ExecContext(ctx, "SET SESSION "+string(c))
 	return err
 }
 
-func setChecks(ctx context.Context, q querier, on bool) error {
-	_, err := q.ExecContext(ctx, fmt.Sprintf("SET SESSION foreign_key_checks = %t", on))
+// during runs f, and has everything checked again afterwards.
+func (c checking) during(ctx context.Context, q querier, f func() error) error {
+	if err := c.set(ctx, q); err != nil {
+		return err
+	}
+	err := f()
+	if setErr := checkAll.set(ctx, q); setErr != nil {
+		return setErr
+	}
 	return err
 }
 

@@ -79,7 +79,7 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 	r := &repair{ctx: ctx, q: b.conn, words: b.pool, name: b.name, number: number}
 	err := r.begin(certified, b.known)
 	if err == nil {
-		err = unchecked(ctx, b.conn, func() error { return step(r) })
+		err = checkNothing.during(ctx, b.conn, func() error { return step(r) })
 	}
 	if err == nil {
 		return b.commit(ctx)
@@ -231,7 +231,7 @@ func (r *repair) replay(b *Backend) ([]backend.RowDeviation, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = setChecks(r.ctx, r.q, true)
+	err = checkAll.set(r.ctx, r.q)
 	for _, kept := range blocks {
 		if err == nil {
 			p.Hash, err = r.again(b, kept, p.Hash)

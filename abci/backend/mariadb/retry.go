@@ -45,7 +45,7 @@ func (b *Backend) retry(ctx context.Context, block *wire.OrderedBlock, previous,
 	var found []backend.RowDeviation
 	untrue := false
 	again, err := b.execute(ctx, block, previous, func(r *run) error {
-		err := unchecked(r.ctx, r.conn, func() (err error) {
+		err := checkNothing.during(r.ctx, r.conn, func() (err error) {
 			mended, found, err = r.mend(rows)
 			return err
 		})

@@ -297,7 +297,7 @@ func (r *run) kind(i uint32, p *wire.Proposal) (rows int64, err error) {
 		if !r.hasForeignKeys() {
 			return r.apply(p)
 		}
-		err := unchecked(r.ctx, r.conn, func() (err error) {
+		err := checkRows.during(r.ctx, r.conn, func() (err error) {
 			rows, err = r.apply(p)
 			return err
 		})

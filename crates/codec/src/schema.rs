@@ -3,6 +3,9 @@
 
 use crate::{hex, length_prefix, sha256, Hash, Tag};
 
+mod check;
+pub use check::{Check, Operand, Operator};
+
 /// A table to be described.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -16,6 +19,8 @@ pub struct Table {
     pub unique: Vec<Vec<String>>,
     /// In any order.
     pub foreign_keys: Vec<ForeignKey>,
+    /// In any order, but for those that belong to types.
+    pub checks: Vec<Check>,
 }
 
 /// A column with its logical type.
@@ -85,6 +90,7 @@ const SCALE_MAX: u32 = 38;
 /// Characters of a varchar, and of one in a key.
 const LENGTH_MAX: u32 = 16_383;
 const KEY_LENGTH_MAX: u32 = 768;
+const CHECKS_MAX: usize = 64;
 
 /// `H("chainify/schema/2" ‖ lp(schema text 2))`
 pub fn schema_hash_2(text: &str) -> Hash {
@@ -93,7 +99,7 @@ pub fn schema_hash_2(text: &str) -> Hash {
 
 /// The schema text 2 of a table. Cost: its columns times the columns of its keys.
 pub fn schema_text_2(table: &Table) -> Result<String> {
-    check(table)?;
+    check_table(table)?;
     let list = |names: &[String]| format!("({})", names.join(", "));
     let mut lines = vec![format!("primary key {}", list(&table.primary_key))];
     lines.extend(table.columns.iter().map(column_line));
@@ -102,6 +108,9 @@ pub fn schema_text_2(table: &Table) -> Result<String> {
         let ForeignKey { columns, table, refers, on_delete } = key;
         format!("foreign key {} references {table} {}{}", list(columns), list(refers), on_delete.words())
     }));
+    for check in &table.checks {
+        lines.push(check::line(table, check)?);
+    }
     lines.sort_unstable();
     lines.dedup();
     Ok(lines.join("\n"))
@@ -119,8 +128,11 @@ fn column_line(column: &Column) -> String {
     line
 }
 
-fn check(table: &Table) -> Result {
+fn check_table(table: &Table) -> Result {
     check_table_name(&table.name)?;
+    if table.checks.len() > CHECKS_MAX {
+        return undescribed(format!("{} checks, at most {CHECKS_MAX}", table.checks.len()));
+    }
     let mut last = 0;
     for column in &table.columns {
         if column.ordinal <= last {

@@ -6,11 +6,13 @@
 //! strings continued on the next line. Such a text has its own plan. PostgreSQL's parser decides
 //! which literals may become parameters, not this crate.
 
+mod check;
 mod command;
 mod logical;
 mod procedure;
 mod settled;
 mod tokens;
+pub use check::check;
 pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
 pub use logical::{constant, logical_type, Constant};
 pub use procedure::Procedure;

@@ -3,7 +3,7 @@
 use chainify_codec::schema::{
     schema_hash_2, schema_text_2, Column, ForeignKey, OnDelete, Table, Undescribed,
 };
-use chainify_sqltext::{constant, logical_type, Constant};
+use chainify_sqltext::{check, constant, logical_type, Constant};
 
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -60,12 +60,19 @@ fn text_of(version: i32) -> Result<String, PgError> {
     }
     let defaults = read_columns(version, &mut table);
     read_keys(version, &mut table);
+    let checks = read_checks(version);
     let described = |table: &Table| {
         schema_text_2(table).map_err(|Undescribed(part)| refused(&table.name, &part))
     };
     let text = described(&table)?; // types of PostgreSQL's own, whose input functions may run
-    if defaults.is_empty() {
+    if defaults.is_empty() && checks.is_empty() {
         return Ok(text);
+    }
+    for (name, expression) in checks {
+        let typed = |column: &Column, text: &str| encoded(version, &relation, column, text);
+        let read = check(&expression, &table.columns, typed);
+        let named = |why| refused(&table.name, &format!("check \"{name}\": {why}"));
+        table.checks.push(read.map_err(named)?);
     }
     for (at, expression, words) in defaults {
         let column = &table.columns[at];
@@ -135,6 +142,18 @@ fn read_keys(version: i32, table: &mut Table) {
             },
         })
     });
+}
+
+/// The names and expressions of checks. The order is for messages alone.
+fn read_checks(version: i32) -> Vec<(String, String)> {
+    let mut checks = Vec::new();
+    let sql = "SELECT k.conname::text, pg_get_expr(k.conbin, k.conrelid)
+        FROM pg_constraint k JOIN chainify_ledger.ledger_table t ON t.relation = k.conrelid
+        WHERE t.id = $1 AND k.contype = 'c' ORDER BY k.conname COLLATE \"C\"";
+    query(sql, &[cell(version)], |row| {
+        checks.push((row.must(1), row.must(2)))
+    });
+    checks
 }
 
 /// The bytes of a row before its first value: the number of columns, and the ordinal.

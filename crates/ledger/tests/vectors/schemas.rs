@@ -1,6 +1,6 @@
 //! `schemas.json`, which is written by hand: the inputs there give the texts and hashes there.
 
-use chainify_codec::schema::{schema_hash_2, schema_text_2, Column, ForeignKey, OnDelete, Table};
+use chainify_codec::schema::{schema_hash_2, schema_text_2, Check, Column, ForeignKey, OnDelete, Operand, Operator, Table};
 use serde_json::Value as Json;
 
 use crate::values::value_of;
@@ -8,6 +8,25 @@ use crate::{hex, list, number, text};
 
 fn names(json: &Json) -> Vec<String> {
     list(json).iter().map(|name| text(name).to_owned()).collect()
+}
+
+fn check(json: &Json) -> Check {
+    let parts = |name: &str| json.get(name).map(|parts| list(parts).iter().map(check).collect());
+    if let Some(parts) = parts("all") {
+        return Check::All(parts);
+    }
+    if let Some(parts) = parts("any") {
+        return Check::Any(parts);
+    }
+    let (column, sign) = (text(&json["column"]).to_owned(), text(&json["operator"]));
+    let Some(operator) = Operator::ALL.into_iter().find(|operator| operator.sign() == sign) else {
+        return Check::Null { column, is: sign == "is null" };
+    };
+    let with = match json.get("with") {
+        Some(other) => Operand::Column(text(other).to_owned()),
+        None => Operand::Value(value_of(&json["value"])),
+    };
+    Check::Compare { column, operator, with }
 }
 
 fn table(json: &Json) -> Table {
@@ -35,6 +54,7 @@ fn table(json: &Json) -> Table {
         primary_key: names(&json["primary_key"]),
         unique: list(&json["unique"]).iter().map(names).collect(),
         foreign_keys: list(&json["foreign_keys"]).iter().map(foreign_key).collect(),
+        checks: json.get("checks").map(|checks| list(checks).iter().map(check).collect()).unwrap_or_default(),
     }
 }
 
@@ -49,6 +69,7 @@ fn schemas_vectors() {
         assert_eq!(hex(schema_hash_2(&found)), text(&case["schema_hash"]), "{}", case["name"]);
         table.unique.reverse();
         table.foreign_keys.reverse();
+        table.checks.reverse();
         assert_eq!(schema_text_2(&table).unwrap(), found, "{}", case["name"]);
     }
     assert!(list(&vectors["cases"]).len() >= 3);
