@@ -6,6 +6,8 @@ SET client_min_messages = warning;
 CREATE FUNCTION positive(n integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT n > 0';
 CREATE OPERATOR public.< (LEFTARG = integer, RIGHTARG = integer, PROCEDURE = pg_catalog.int4lt);
 CREATE OPERATOR pg_catalog.<# (LEFTARG = integer, RIGHTARG = integer, PROCEDURE = pg_catalog.int4lt);
+CREATE FUNCTION before(a varchar, b varchar) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
+CREATE OPERATOR pg_catalog.>= (LEFTARG = varchar, RIGHTARG = varchar, PROCEDURE = before);
 CREATE TABLE base (id integer PRIMARY KEY, s smallint, i integer, n numeric(10,2), m numeric(65,38), ok boolean, t text, v varchar(10), raw bytea, day date, clock time, ts timestamp,
     tz timestamptz, u uuid, j jsonb, d double precision, "order" integer);
 GRANT ALL ON base TO alice;
@@ -31,7 +33,7 @@ SELECT * FROM test.line('i > 0', 'i BETWEEN 1 AND 5', 'i NOT BETWEEN 5 AND 1', '
     $c$tz < '2024-02-29 12:00:00+02'$c$, $c$u <> '00112233-4455-6677-8899-aabbccddeeff'$c$, 'j IS NOT NULL', 'd > 1.5', 'd BETWEEN -1 AND 1e2', $c$d <> '0.5'$c$, '"order" > 0', 'i > 0 AND i > 0',
     'i > 0 AND (s > 0 AND (i < 9 OR (i IS NULL OR s IS NULL)))');
 -- Others, each with the construct.
-SELECT * FROM test.line('positive(i)', 'i + 1 > 0', 'i OPERATOR(public.<) 5', 'i <# 5', 'char_length(t) > 0', 'lower(t) = t', $c$t LIKE 'a%'$c$, $c$t < 'x' COLLATE "und-x-icu"$c$, $c$t < 'x' COLLATE "C"$c$,
+SELECT * FROM test.line('positive(i)', 'i + 1 > 0', 'i OPERATOR(public.<) 5', 'i <# 5', 'v >= v', 'char_length(t) > 0', 'lower(t) = t', $c$t LIKE 'a%'$c$, $c$t < 'x' COLLATE "und-x-icu"$c$, $c$t < 'x' COLLATE "C"$c$,
     'i::text < id::text', 'i > 1.5', 'n > i', 'i = s::integer', 'n = 1.005::numeric(10,2)', $c$n = 'NaN'$c$, $c$t = 'a'::char(3)$c$, $c$v = 'abc'::varchar(2)$c$,
     'd > 0.1234567890123456', $c$d < 'Infinity'$c$, $c$day < 'infinity'$c$, $c$day < '10000-01-01'$c$, $c$day < '0001-01-01 BC'$c$, $c$ts < 'infinity'$c$, $c$ts < '2024-02-29'::date$c$, 'ts < tz', 'day < CURRENT_DATE',
     'ts < now()', 'i = NULL', 'i IN (1, NULL)', $c$i = ANY ('{1,2}')$c$, 'i < ANY (ARRAY[1, 2])', 'i IS DISTINCT FROM 1', 'ok IS TRUE', '(i > 0) IS NULL', '(i > 0) = ok', 'true', '5 > 3', 'coalesce(i, 1) > 0',
@@ -79,3 +81,5 @@ $$;
 SELECT * FROM test.other('ALTER TABLE base DROP CONSTRAINT wide', 'ALTER TABLE base ADD CONSTRAINT wide CHECK (i BETWEEN 0 AND 100 OR v IS NULL)');
 SELECT * FROM test.other('ALTER TABLE base ADD CONSTRAINT more CHECK (i < 200)', 'ALTER TABLE base DROP CONSTRAINT more');
 SELECT * FROM test.other('ALTER TABLE base DROP CONSTRAINT later, ADD CONSTRAINT later CHECK (i <> 10)', 'ALTER TABLE base DROP CONSTRAINT later, ADD CONSTRAINT later CHECK (i <> 9)');
+DROP OPERATOR pg_catalog.<# (integer, integer);
+DROP OPERATOR pg_catalog.>= (varchar, varchar);

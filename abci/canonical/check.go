@@ -50,8 +50,9 @@ func (c Check) Negated() Check {
 	return c
 }
 
-// settled is the one form of checks that are written otherwise: no `and` in an `and`, parts in order
-// and each once, the lesser of two columns on the left, no `<>` of a boolean.
+// settled is the one form of checks that are written otherwise. No word stands in the same word,
+// parts are in order and each once, the lesser of two columns is on the left, and a boolean has
+// no <>.
 func (c Check) settled() Check {
 	switch {
 	case c.Word != "":

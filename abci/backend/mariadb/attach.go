@@ -66,6 +66,9 @@ func (r *run) attach(name string) error {
 		return err
 	}
 	d, err := describe(r.ctx, r.conn, r.name, name)
+	if err == nil {
+		err = d.refuseRows(r.ctx, r.conn, r.name)
+	}
 	if err != nil {
 		return err
 	}

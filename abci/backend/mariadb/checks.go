@@ -42,8 +42,8 @@ func takeTypeCheck(c *canonical.ColumnType, checks map[string]string) error {
 	return nil
 }
 
-// isCheck tells whether a clause is the column's name, in the quotes of either sql_mode, between two
-// texts.
+// isCheck tells whether a clause is the column's name between two texts, in the quotes of any
+// sql_mode.
 func isCheck(clause, before, column, after string) bool {
 	return clause == before+quoted(column)+after || clause == before+`"`+column+`"`+after
 }
@@ -59,6 +59,48 @@ func (d *described) addChecks(checks map[string]string) error {
 		d.Checks = append(d.Checks, c)
 	}
 	return nil
+}
+
+// refuseRows refuses a table with rows that its checks would not take: they may have been off when
+// such a row came, or when the check was made.
+func (d *described) refuseRows(ctx context.Context, q querier, name names) error {
+	t := table{Table: d.Table}
+	for i := range d.Checks {
+		text, err := t.spellCheck(&d.Checks[i])
+		if err != nil {
+			return err
+		}
+		var found bool
+		if err := q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.quoted(name)+" WHERE NOT "+text+")").Scan(&found); err != nil {
+			return err
+		}
+		if found {
+			return refused("table %s has rows that its check %s does not take", d.Name, text)
+		}
+	}
+	return nil
+}
+
+// spellCheck writes a check of the table for MariaDB, in parentheses.
+func (t *table) spellCheck(c *canonical.Check) (string, error) {
+	if c.Word != "" {
+		parts := make([]string, len(c.Parts))
+		for i := range c.Parts {
+			var err error
+			if parts[i], err = t.spellCheck(&c.Parts[i]); err != nil {
+				return "", err
+			}
+		}
+		return "(" + strings.Join(parts, " "+c.Word+" ") + ")", nil
+	}
+	with, err := "", error(nil)
+	if c.Other != "" {
+		with = quoted(c.Other)
+	} else if c.Value != nil {
+		at := slices.IndexFunc(t.Columns, func(column canonical.ColumnType) bool { return column.Name == c.Column })
+		with, err = literal(t.Columns[at].Type, c.Value)
+	}
+	return "(" + quoted(c.Column) + " " + c.Operator + " " + with + ")", err
 }
 
 // Bounds of a check's expression.

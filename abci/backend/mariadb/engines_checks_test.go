@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -25,19 +26,35 @@ type checkedColumn struct{ name, logical, pg, mariadb string }
 // checkedColumns stand in this order; id is the key.
 var checkedColumns = []checkedColumn{
 	{"id", "bigint", "bigint PRIMARY KEY", "BIGINT PRIMARY KEY"},
-	{"s", "smallint", "smallint", "SMALLINT"}, {"i", "integer", "integer", "INT"}, {"b", "bigint", "bigint", "BIGINT"},
-	{"n", "numeric(10,2)", "numeric(10,2)", "DECIMAL(10,2)"}, {"m", "numeric(65,38)", "numeric(65,38)", "DECIMAL(65,38)"},
-	{"ok", "boolean", "boolean", "TINYINT(1) CHECK (ok IN (0,1))"}, {"open", "boolean", "boolean", "TINYINT(1) CHECK (open IN (0,1))"},
-	{"t", "text", "text", "LONGTEXT"}, {"v", "varchar(10)", "varchar(10)", "VARCHAR(10)"}, {"w", "varchar(10)", "varchar(10)", "VARCHAR(10)"},
-	{"raw", "bytea", "bytea", "LONGBLOB"}, {"raw2", "bytea", "bytea", "LONGBLOB"},
-	{"day", "date", "date", "DATE"}, {"day2", "date", "date", "DATE"}, {"clock", "time", "time", "TIME(6)"}, {"clock2", "time", "time", "TIME(6)"},
-	{"ts", "timestamp", "timestamp", "DATETIME(6)"}, {"ts2", "timestamp", "timestamp", "DATETIME(6)"},
-	{"tz", "timestamptz", "timestamptz", "DATETIME(6) COMMENT 'timestamptz'"}, {"tz2", "timestamptz", "timestamptz", "DATETIME(6) COMMENT 'timestamptz'"},
-	{"u", "uuid", "uuid", "UUID"}, {"u2", "uuid", "uuid", "UUID"}, {"j", "json", "jsonb", "JSON"}, {"d", "double", "double precision", "DOUBLE"}, {"e", "double", "double precision", "DOUBLE"},
+	{"s", "smallint", "smallint", "SMALLINT"},
+	{"i", "integer", "integer", "INT"},
+	{"b", "bigint", "bigint", "BIGINT"},
+	{"n", "numeric(10,2)", "numeric(10,2)", "DECIMAL(10,2)"},
+	{"m", "numeric(65,38)", "numeric(65,38)", "DECIMAL(65,38)"},
+	{"ok", "boolean", "boolean", "TINYINT(1) CHECK (ok IN (0,1))"},
+	{"open", "boolean", "boolean", "TINYINT(1) CHECK (open IN (0,1))"},
+	{"t", "text", "text", "LONGTEXT"},
+	{"v", "varchar(10)", "varchar(10)", "VARCHAR(10)"},
+	{"w", "varchar(10)", "varchar(10)", "VARCHAR(10)"},
+	{"raw", "bytea", "bytea", "LONGBLOB"},
+	{"raw2", "bytea", "bytea", "LONGBLOB"},
+	{"day", "date", "date", "DATE"},
+	{"day2", "date", "date", "DATE"},
+	{"clock", "time", "time", "TIME(6)"},
+	{"clock2", "time", "time", "TIME(6)"},
+	{"ts", "timestamp", "timestamp", "DATETIME(6)"},
+	{"ts2", "timestamp", "timestamp", "DATETIME(6)"},
+	{"tz", "timestamptz", "timestamptz", "DATETIME(6) COMMENT 'timestamptz'"},
+	{"tz2", "timestamptz", "timestamptz", "DATETIME(6) COMMENT 'timestamptz'"},
+	{"u", "uuid", "uuid", "UUID"},
+	{"u2", "uuid", "uuid", "UUID"},
+	{"j", "json", "jsonb", "JSON"},
+	{"d", "double", "double precision", "DOUBLE"},
+	{"e", "double", "double precision", "DOUBLE"},
 }
 
-// checkedValues are values of a type, as PostgreSQL's text has them: those of columns and constants.
-// Those of checkedConstants no column has.
+// checkedValues are values of columns and constants, as PostgreSQL's text has them. Those of
+// checkedConstants are constants alone.
 var (
 	checkedValues = map[string][]string{
 		"smallint": {"-32768", "-1", "0", "1", "2", "32767"}, "integer": {"-2147483648", "-1", "0", "1", "2", "2147483647"},
@@ -57,7 +74,7 @@ var (
 	}
 	checkedConstants = map[string][]string{
 		"smallint": {"70000", "-9223372036854775808"}, "integer": {"3000000000"}, "numeric(10,2)": {"1", "1.505", "-0.004", "1" + strings.Repeat("0", 60) + ".5"},
-		"numeric(65,38)": {"1", "0.1", "0.5" + strings.Repeat("0", 60) + "1"}, "text": {"ab"}, "varchar(10)": {"longer than the column"}, "double": {"2", "-0", "0.10000000000000"},
+		"numeric(65,38)": {"1", "0.1", "0.5" + strings.Repeat("0", 60) + "1", "0." + strings.Repeat("0", 70) + "1"}, "text": {"ab"}, "varchar(10)": {"longer than the column"}, "double": {"2", "-0", "0.10000000000000"},
 	}
 )
 
@@ -283,13 +300,128 @@ func (g *keysGenerator) checkedWriteSet() *wire.Proposal {
 	return &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: s.encode()}
 }
 
-// Random checks have one text in both engines, and one verdict about each random row: of
-// statements, and of write sets.
-func TestEnginesAgreeOnRandomChecks(t *testing.T) {
-	pg, my := os.Getenv("CHAINIFY_TEST_PG"), os.Getenv("CHAINIFY_TEST_MARIADB")
+// A violated check is one outcome in both engines: of a statement, a procedure and a write set.
+func TestEnginesAgreeOnViolatedChecks(t *testing.T) {
+	pg, my := enginesAt(t)
+	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
+	engines[0].tamper(`CREATE TABLE public.limited (id bigint PRIMARY KEY, n integer CHECK (n > 0), m integer, CONSTRAINT k CHECK (m IN (1, 2) OR n BETWEEN 5 AND 7));
+		INSERT INTO limited VALUES (1, 5, 0); GRANT ALL ON public.limited TO engines_ops;
+		CREATE PROCEDURE public.put(a bigint, b integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO limited (id, n) VALUES (a, b); END $$; GRANT EXECUTE ON PROCEDURE public.put TO engines_ops`)
+	engines[1].tamper(`CREATE TABLE engines.limited (id BIGINT PRIMARY KEY, n INT CHECK (0 < n), m INT, CONSTRAINT k CHECK (n <= 7 AND n >= 5 OR m = 2 OR m = 1));
+		INSERT INTO engines.limited VALUES (1, 5, 0); GRANT SELECT, INSERT, UPDATE, DELETE ON engines.limited TO engines_ops; ` + mariadb.ProcedureSettings + `;
+		CREATE PROCEDURE engines.put(a BIGINT, b INT) SQL SECURITY INVOKER INSERT INTO limited (id, n) VALUES (a, b); GRANT EXECUTE ON PROCEDURE engines.put TO engines_ops`)
+	attach := "ATTACH PROCEDURE public.put (bigint, integer) ENCODING 2 " + digests(t, pg, my, "put")
+	both(t, engines, 1, []bool{true, true}, deployOf("ATTACH TABLE public.limited ENCODING 2"), deployOf(attach))
+	limited := []keyed{{"limited", []string{"id", "n", "m"}, []string{"bigint", "integer", "integer"}, 1}}
+	row := func(texts ...string) []*string {
+		cells := make([]*string, len(texts))
+		for i := range texts {
+			if texts[i] != "" {
+				cells[i] = &texts[i]
+			}
+		}
+		return cells
+	}
+	inserted := func(texts ...string) *wire.Proposal {
+		s := &set{T: t, tables: limited, changes: map[int][]wire.RowChange{}}
+		s.insert(0, row(texts...))
+		return &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: s.encode()}
+	}
+	updated := func(before, after []*string) *wire.Proposal {
+		s := &set{T: t, tables: limited, changes: map[int][]wire.RowChange{}}
+		s.update(0, before, after, false)
+		return &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: s.encode()}
+	}
+	cases := []struct {
+		proposal *wire.Proposal
+		runs     bool
+	}{
+		{callOf("INSERT INTO limited (id, n) VALUES (2, 0)"), false},
+		{callOf("INSERT INTO limited (id, n, m) VALUES (2, 6, 9), (3, 8, 9)"), false},
+		{callOf("INSERT INTO limited (id, n, m) VALUES (2, 6, 9), (3, 8, 2), (4, NULL, 7)"), true},
+		{callOf("UPDATE limited SET n = n + 2 WHERE id < 3"), false},
+		{callOf("UPDATE limited SET n = n + 1 WHERE id < 3"), true},
+		{callOf("UPDATE limited SET n = NULL, m = NULL WHERE id = 2"), true},
+		{callOf("CALL put(5, 0)"), false},
+		{callOf("CALL put(5, 4)"), true}, // m is NULL
+		{callOf("CALL put(6, -1)"), false},
+		{inserted("6", "0", "1"), false},
+		{inserted("6", "4", "3"), false},
+		{inserted("6", "4", "1"), true},
+		{updated(row("6", "4", "1"), row("6", "4", "3")), false},
+		{updated(row("6", "4", "1"), row("6", "", "")), true},
+	}
+	for i, c := range cases {
+		for j, x := range both(t, engines, uint64(i+2), []bool{c.runs}, c.proposal) {
+			if state := x.Results[0].SQLState; (state == "23514") == c.runs {
+				t.Errorf("case %d, engine %d: SQLSTATE %q", i, j, state)
+			}
+		}
+	}
+}
+
+// Checks that engines could compute otherwise are refused by each.
+func TestEnginesRefuseOtherChecks(t *testing.T) {
+	pg, my := enginesAt(t)
+	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
+	both(t, engines, 1, []bool{true}, deployOf("ATTACH TABLE public.items ENCODING 2"))
+	var values, nested string
+	for n := range 300 {
+		values += fmt.Sprint(n, ", ")
+	}
+	for n := range 17 {
+		nested += fmt.Sprintf("(i = %d %s ", n, []string{"and", "or"}[n%2])
+	}
+	shared := []string{
+		"n + 1 > 0", "char_length(t) > 0", "lower(t) = 'a'", "t LIKE 'a%'", "coalesce(i, 1) > 0", "n > i", "i > 1.5", "i = NULL", "i IN (1, NULL)", "ok IS TRUE", "(i > 0) = ok", "5 > 3",
+		"u < '00112233-4455-6677-8899-aabbccddeeff'", "t <> 'a?'", "t <> '😀'", "d > 0.1234567890123456", "CASE WHEN i > 0 THEN ok END",
+		"i IN (" + values + "300)", nested + "s = 1" + strings.Repeat(")", 17), "ts < tz", "(i > 0) IS NULL", "day > '2024-02-29' AND NOT (n - 1 > 0)",
+	}
+	own := [2][]string{
+		{"i::text < '5'", "i < ANY (ARRAY[1, 2])", "t COLLATE \"C\" < 'a'", "day < 'infinity'", "ok IS DISTINCT FROM true", "j = '{}'", "m > 0." + strings.Repeat("0", 80) + "1"},
+		{
+			"i <=> 1", "i > 0 XOR s > 0", "raw = 'a'", "raw > 5", "t = _utf8mb4'x'", "t = 'x' COLLATE utf8mb4_bin", "binary t = 'x'", "n > 1.5e0", "d > 1e5", "i > 0x10", "i > '5'", "t > 5", "day > 20240229",
+			"day > '2024-2-29'", "day > TIMESTAMP'2024-02-29 00:00:00'", "ts > '2024-02-29'", "ts > '2024-02-29  1:00:00'", "tz > '2024-02-29 00:00:00+00'", "clock > '1:00:00'", "ok = 2", "i", "i = 1 = 1",
+			"i BETWEEN 1 AND s", "i IN (1, s)", "u <> '00112233445566778899aabbccddeeff'", "i DIV 2 > 0", "JSON_LENGTH(j) > 1", "j = '{}'", "NOT t LIKE 'a%'", "i > 99999999999999999999",
+		},
+	}
+	for j, e := range engines {
+		for n, check := range append(own[j], shared...) {
+			name := fmt.Sprintf("refused%d", n)
+			parts := []string{}
+			for _, c := range checkedColumns {
+				parts = append(parts, c.name+" "+[]string{c.pg, c.mariadb}[j])
+			}
+			e.tamper("CREATE TABLE " + []string{"public.", "engines."}[j] + name + " (" + strings.Join(parts, ", ") + ", CONSTRAINT k CHECK (" + check + "))")
+			x, err := e.Execute(t.Context(), enginesBlock(2, deployOf("ATTACH TABLE public."+name+" ENCODING 2")), e.at.Hash)
+			if err == nil {
+				err = e.Rollback(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := x.Results[0]; r.SQLState != "0A000" || !strings.Contains(r.Message, "check") {
+				t.Errorf("engine %d, %.60s: %+v", j, check, r)
+			} else {
+				t.Logf("engine %d, %.60s: %.150s", j, check, r.Message)
+			}
+		}
+	}
+}
+
+// enginesAt are the servers of both engines.
+func enginesAt(t *testing.T) (pg, my string) {
+	pg, my = os.Getenv("CHAINIFY_TEST_PG"), os.Getenv("CHAINIFY_TEST_MARIADB")
 	if pg == "" || my == "" {
 		t.Skip("CHAINIFY_TEST_PG and CHAINIFY_TEST_MARIADB are not both set; `make test-mariadb` sets them")
 	}
+	return pg, my
+}
+
+// Random checks have one text in both engines, and one verdict about each random row: of
+// statements, and of write sets.
+func TestEnginesAgreeOnRandomChecks(t *testing.T) {
+	pg, my := enginesAt(t)
 	g, counts := &keysGenerator{Rand: seeded.Random(t), T: t}, map[string]int{}
 	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
 	conn, err := pgx.Connect(t.Context(), pg+" dbname=engines options='-c TimeZone=UTC'")

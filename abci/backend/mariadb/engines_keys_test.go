@@ -68,7 +68,9 @@ func TestEnginesAgreeOnForeignKeysAndChangedKeys(t *testing.T) {
 	}
 	random, counts := seeded.Random(t), map[string]int{}
 	for _, actions := range keysActions {
-		t.Run(fmt.Sprint(actions...), func(t *testing.T) { agreeOnKeys(t, &keysGenerator{Rand: random, T: t, tables: keyedTables}, pg, my, actions, counts) })
+		t.Run(fmt.Sprint(actions...), func(t *testing.T) {
+			agreeOnKeys(t, &keysGenerator{Rand: random, T: t, tables: keyedTables}, pg, my, actions, counts)
+		})
 	}
 	t.Logf("transactions by kind and SQLSTATE: %v", counts)
 	for _, want := range []string{"KIND_SQL ", "KIND_EFFECTS ", "KIND_SQL 23503", "KIND_SQL 23505", "KIND_EFFECTS 40001"} {

@@ -321,9 +321,9 @@ func parameterTypes(ctx context.Context, q querier, name names, short string, wa
 }
 
 // strange are words of bodies that a block does not run. They end the block's transaction, run a
-// text, take another role, reach other sessions or the node's own tables, switch checks off that are
-// in the schema text, or call a procedure whose words nobody agreed to. Or they number the captured
-// changes, which are read in ascending order.
+// text, take another role, reach other sessions or the node's own tables, or call a procedure whose
+// words nobody agreed to. Or they leave checks of rows out, or number the captured changes, which
+// are read in ascending order.
 var strange = strings.Fields(
 	"xa call prepare execute role global autocommit temporary insert_id kill get_lock release_lock release_all_locks check_constraint_checks captured")
 

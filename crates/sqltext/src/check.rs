@@ -255,9 +255,9 @@ impl Parser {
     /// One of [`TYPES`], or an array of it.
     fn type_name(&mut self) -> Result<String> {
         let known = TYPES.into_iter().find(|name| {
-            name.split(' ').enumerate().all(|(at, word)| {
-                matches!(self.tokens.get(self.at + at), Some(Token::Word(found)) if found == word)
-            })
+            name.split(' ')
+                .enumerate()
+                .all(|(at, word)| matches!(self.tokens.get(self.at + at), Some(Token::Word(found)) if found == word))
         });
         let Some(name) = known else {
             return Err(match self.peek() {
@@ -343,8 +343,8 @@ impl<F: FnMut(&Column, &str) -> Option<Vec<u8>>> Reader<'_, F> {
         parts.into_iter().map(|part| self.condition(part)).collect()
     }
 
-    /// `= ANY (ARRAY[…])`, which is IN, and `<> ALL (ARRAY[…])`, which is NOT IN. An array cast as a
-    /// whole casts each element.
+    /// `= ANY (ARRAY[…])`, which is IN, and `<> ALL (ARRAY[…])`, which is NOT IN. An array cast as
+    /// a whole casts each element.
     fn quantified(&mut self, operator: Operator, left: Node, all: bool, list: Node) -> Result<Check> {
         let (mut list, mut casts) = (list, Vec::new());
         while let Node::Cast(inner, name) = list {
@@ -367,7 +367,10 @@ impl<F: FnMut(&Column, &str) -> Option<Vec<u8>>> Reader<'_, F> {
     }
 
     fn column(&self, name: &str) -> Result<&Column> {
-        self.columns.iter().find(|column| column.name == name).ok_or_else(|| format!("column {name}, which is not there"))
+        self.columns
+            .iter()
+            .find(|column| column.name == name)
+            .ok_or_else(|| format!("column {name}, which is not there"))
     }
 
     /// The column that a part is. A varchar is compared as text.
@@ -425,16 +428,18 @@ fn words(logical: &str) -> &str {
     }
 }
 
-/// The encoding of a constant under casts that change no value; `Some(None)`: there is none. `None`:
-/// its type is read elsewhere.
+/// The encoding of a constant under casts that change no value; `Some(None)`: there is none.
+/// `None`: its type is read elsewhere.
 fn plain(tag: Tag, text: &str, casts: &[String]) -> Option<Option<Vec<u8>>> {
     let mut out = Vec::new();
     let all = |wanted: &[&str]| casts.iter().all(|name| wanted.contains(&name.as_str()));
     let written = match tag {
-        Tag::Bool => casts.is_empty() && ["true", "false"].contains(&text) && {
-            value::bool(&mut out, text == "true");
-            true
-        },
+        Tag::Bool => {
+            casts.is_empty() && ["true", "false"].contains(&text) && {
+                value::bool(&mut out, text == "true");
+                true
+            }
+        }
         Tag::Int => whole(text, casts).is_some_and(|number| {
             value::int(&mut out, number);
             all(&INTEGERS)
@@ -447,15 +452,21 @@ fn plain(tag: Tag, text: &str, casts: &[String]) -> Option<Option<Vec<u8>>> {
             let digits = is_number(text) && all(&["smallint", "integer", "bigint", "numeric", "double precision"]);
             let few = text.bytes().filter(u8::is_ascii_digit).count() <= DOUBLE_DIGITS_MAX;
             let double = casts.last().is_some_and(|name| name == "double precision");
-            digits && few && double && fits(text, casts) && text.parse().is_ok_and(|number| {
-                value::float(&mut out, number);
-                true
-            })
+            digits
+                && few
+                && double
+                && fits(text, casts)
+                && text.parse().is_ok_and(|number| {
+                    value::float(&mut out, number);
+                    true
+                })
         }
-        Tag::Text => !casts.is_empty() && all(&["text", "character varying"]) && {
-            value::text(&mut out, text);
-            true
-        },
+        Tag::Text => {
+            !casts.is_empty() && all(&["text", "character varying"]) && {
+                value::text(&mut out, text);
+                true
+            }
+        }
         _ => return None,
     };
     Some(written.then_some(out))
@@ -523,9 +534,12 @@ mod tests {
         let all = |parts: &[Check]| parts.iter().map(words).collect::<Vec<_>>();
         match check {
             Check::Null { column, is } => format!("{column} {}null", if *is { "" } else { "not " }),
-            Check::Compare { column, operator, with: Operand::Column(other) } => format!("{column} {} {other}", operator.sign()),
+            Check::Compare { column, operator, with: Operand::Column(other) } => {
+                format!("{column} {} {other}", operator.sign())
+            }
             Check::Compare { column, operator, with: Operand::Value(value) } => {
-                let value = chainify_codec::decode_value(value).map_or_else(|_| String::from_utf8_lossy(value).into_owned(), |value| value.to_text());
+                let value = chainify_codec::decode_value(value)
+                    .map_or_else(|_| String::from_utf8_lossy(value).into_owned(), |value| value.to_text());
                 format!("{column} {} {value}", operator.sign())
             }
             Check::All(parts) => format!("({})", all(parts).join(" & ")),
@@ -559,7 +573,10 @@ mod tests {
             ("((v)::text < 'x'::text)", "v < x"),
             ("((v)::text = t)", "v = t"),
             ("((v)::text = ANY ((ARRAY['a'::character varying, 'b'::character varying])::text[]))", "(v = a | v = b)"),
-            ("((v)::text = ANY (ARRAY[('a'::character varying)::text, ('b'::character varying)::text]))", "(v = a | v = b)"),
+            (
+                "((v)::text = ANY (ARRAY[('a'::character varying)::text, ('b'::character varying)::text]))",
+                "(v = a | v = b)",
+            ),
             ("(raw <> '\\x00'::bytea)", "raw <> \\x00"),
             ("(day >= '2024-02-29'::date)", "day >= 2024-02-29"),
             ("(ts < '2024-02-29 00:00:00'::timestamp without time zone)", "ts < 2024-02-29 00:00:00"),
@@ -588,7 +605,10 @@ mod tests {
             ("(n = 'NaN'::numeric)", "column n of type numeric(10,2) beside NaN::numeric"),
             ("(n = ('5'::text)::numeric)", "column n of type numeric(10,2) beside 5::text::numeric"),
             ("(d > 1.5)", "column d of type double beside 1.5"),
-            ("(d > (1234567890.123456)::double precision)", "column d of type double beside 1234567890.123456::double precision"),
+            (
+                "(d > (1234567890.123456)::double precision)",
+                "column d of type double beside 1234567890.123456::double precision",
+            ),
             ("(ts < '2024-02-29'::date)", "column ts of type timestamp beside 2024-02-29::date"),
             ("(day < CURRENT_DATE)", "at \"CURRENT_DATE\""),
             ("(i = NULL::integer)", "at \"NULL\""),

@@ -99,22 +99,21 @@ const LINE_BYTES_MAX: usize = 8_192;
 const DEPTH_MAX: usize = 16;
 
 impl Check {
-    /// What holds where this does not, and is NULL where this is.
+    /// Holds where this does not, and is NULL where this is.
     #[must_use]
     pub fn negated(self) -> Self {
         let all = |parts: Vec<Check>| parts.into_iter().map(Check::negated).collect();
         match self {
             Check::Null { column, is } => Check::Null { column, is: !is },
-            Check::Compare { column, operator, with } => {
-                Check::Compare { column, operator: operator.negated(), with }
-            }
+            Check::Compare { column, operator, with } => Check::Compare { column, operator: operator.negated(), with },
             Check::All(parts) => Check::Any(all(parts)),
             Check::Any(parts) => Check::All(all(parts)),
         }
     }
 
-    /// The one form of checks that are written otherwise: no `and` in an `and`, parts in order and
-    /// each once, the lesser of two columns on the left, no `<>` of a boolean.
+    /// The one form of checks that are written otherwise. No word stands in the same word, parts
+    /// are in order and each once, the lesser of two columns is on the left, and a boolean has no
+    /// `<>`.
     fn settled(self) -> Self {
         let (parts, all) = match self {
             Check::Null { .. } => return self,
@@ -165,9 +164,7 @@ impl Check {
             Check::Null { column, .. } => tested(table, column).map(|_| ()),
             Check::Compare { column, operator, with } => compare(tested(table, column)?, *operator, with, table),
             Check::All(parts) | Check::Any(parts) if parts.is_empty() => undescribed("a check without a test".into()),
-            Check::All(parts) | Check::Any(parts) => {
-                parts.iter().try_for_each(|part| part.examine(table, depth + 1))
-            }
+            Check::All(parts) | Check::Any(parts) => parts.iter().try_for_each(|part| part.examine(table, depth + 1)),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `schemas.json`, which is written by hand: the inputs there give the texts and hashes there.
 
-use chainify_codec::schema::{schema_hash_2, schema_text_2, Check, Column, ForeignKey, OnDelete, Operand, Operator, Table};
+use chainify_codec::schema::{
+    schema_hash_2, schema_text_2, Check, Column, ForeignKey, OnDelete, Operand, Operator, Table,
+};
 use serde_json::Value as Json;
 
 use crate::values::value_of;
