@@ -102,8 +102,8 @@ func (c *Check) words() string {
 }
 
 // line is the line of a check. Cost: its words times its depth.
-func (c Check) line(known map[string]*ColumnType) (string, error) {
-	if err := c.examine(known); err != nil {
+func (c Check) line(t *Table, known map[string]*ColumnType) (string, error) {
+	if err := c.examine(t, known); err != nil {
 		return "", err
 	}
 	c = c.settled()
@@ -118,13 +118,13 @@ func (c Check) line(known map[string]*ColumnType) (string, error) {
 }
 
 // examine refuses tests whose outcome could differ between engines.
-func (c *Check) examine(known map[string]*ColumnType) error {
+func (c *Check) examine(t *Table, known map[string]*ColumnType) error {
 	if c.Word != "" {
 		if len(c.Parts) == 0 {
 			return wrong("a check without a test")
 		}
 		for i := range c.Parts {
-			if err := c.Parts[i].examine(known); err != nil {
+			if err := c.Parts[i].examine(t, known); err != nil {
 				return err
 			}
 		}
@@ -133,6 +133,12 @@ func (c *Check) examine(known map[string]*ColumnType) error {
 	column := known[c.Column]
 	if column == nil {
 		return wrong("a check of column %s, which is not there", c.Column)
+	}
+	for i := range t.ForeignKeys { // MariaDB takes no check of a column that a foreign key changes
+		f := &t.ForeignKeys[i]
+		if f.OnDelete == SetNull && (slices.Contains(f.Columns, c.Column) || slices.Contains(f.Columns, c.Other)) {
+			return wrong("a check of column %s or %s, which a foreign key sets NULL", c.Column, c.Other)
+		}
 	}
 	if c.Operator == IsNull || c.Operator == IsNotNull {
 		return nil

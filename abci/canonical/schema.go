@@ -136,7 +136,7 @@ func SchemaText(t *Table) (string, error) {
 		lines = append(lines, "foreign key "+list(f.Columns)+" references "+f.Table+" "+list(f.Refers)+string(f.OnDelete))
 	}
 	for i := range t.Checks {
-		line, err := t.Checks[i].line(known)
+		line, err := t.Checks[i].line(t, known)
 		if err != nil {
 			return "", err
 		}

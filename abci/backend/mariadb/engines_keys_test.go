@@ -21,12 +21,12 @@ import (
 const (
 	keysPG = `CREATE TABLE public.parent (id bigint PRIMARY KEY, code varchar(10) NOT NULL UNIQUE, n integer);
 		CREATE TABLE public.child (id bigint PRIMARY KEY, parent bigint REFERENCES parent (id) %s, code varchar(10) REFERENCES parent (code) %s, mark integer UNIQUE,
-			CHECK (parent IS NOT NULL OR code IS NOT NULL OR mark > 2));
+			CHECK (mark > 2 OR id < 9));
 		CREATE TABLE public.grand (a integer, b integer, child bigint NOT NULL REFERENCES child (id) %s, PRIMARY KEY (a, b));
 		GRANT ALL ON public.parent, public.child, public.grand TO engines_ops`
 	keysMariaDB = `CREATE TABLE engines.parent (id BIGINT PRIMARY KEY, code VARCHAR(10) NOT NULL UNIQUE, n INT);
 		CREATE TABLE engines.child (id BIGINT PRIMARY KEY, parent BIGINT REFERENCES engines.parent (id) %s, code VARCHAR(10) REFERENCES engines.parent (code) %s, mark INT UNIQUE,
-			CHECK (parent IS NOT NULL OR code IS NOT NULL OR mark > 2));
+			CHECK (mark > 2 OR id < 9));
 		CREATE TABLE engines.grand (a INT, b INT, child BIGINT NOT NULL REFERENCES engines.child (id) %s, PRIMARY KEY (a, b));
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.parent TO engines_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON engines.child TO engines_ops;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.grand TO engines_ops`
