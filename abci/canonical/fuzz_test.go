@@ -178,6 +178,7 @@ func TestRangesOfKeys(t *testing.T) {
 func FuzzParseSchemaText(f *testing.F) {
 	f.Add("column 1 id bigint not null\nprimary key (id)")
 	f.Add("column 1 id integer not null\ncolumn 3 name varchar(20) default 050000000161\nforeign key (name) references public.u (n)\nprimary key (id)\nunique (name, id)")
+	f.Add("check (((a < id) and (a is null)) or (id = 02000000080000000000000001))\ncolumn 1 id bigint not null\ncolumn 2 a integer\nprimary key (id)")
 	f.Fuzz(func(t *testing.T, text string) {
 		table, err := ParseSchemaText("public.t", text)
 		if err != nil {

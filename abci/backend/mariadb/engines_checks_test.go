@@ -188,9 +188,9 @@ func constantMariaDB(logical, text string) string {
 		return "X'" + strings.TrimPrefix(text, `\x`) + "'"
 	}
 	text = strings.TrimSuffix(text, "+00")
-	before := ""
-	if logical == "date" && len(text)%2 == 0 {
-		before = "DATE"
+	before := "" // a literal with a type, or a text
+	if strings.Contains(text, "9") {
+		before = map[string]string{"date": "DATE", "time": "TIME", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP"}[logical]
 	}
 	return before + "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
 }

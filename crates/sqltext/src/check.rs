@@ -603,6 +603,11 @@ mod tests {
             ("(s = (70000)::smallint)", "column s of type smallint beside 70000::smallint"),
             ("(n = (1.005)::numeric(10,2))", "a cast to numeric of a length"),
             ("(n = 'NaN'::numeric)", "column n of type numeric(10,2) beside NaN::numeric"),
+            ("(n = ((1.5)::integer)::numeric)", "column n of type numeric(10,2) beside 1.5::integer::numeric"),
+            (
+                "(d = ((1.5)::integer)::double precision)",
+                "column d of type double beside 1.5::integer::double precision",
+            ),
             ("(n = ('5'::text)::numeric)", "column n of type numeric(10,2) beside 5::text::numeric"),
             ("(d > 1.5)", "column d of type double beside 1.5"),
             (
