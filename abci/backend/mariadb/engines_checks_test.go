@@ -305,13 +305,15 @@ func TestEnginesAgreeOnViolatedChecks(t *testing.T) {
 	pg, my := enginesAt(t)
 	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
 	engines[0].tamper(`CREATE TABLE public.limited (id bigint PRIMARY KEY, n integer CHECK (n > 0), m integer, CONSTRAINT k CHECK (m IN (1, 2) OR n BETWEEN 5 AND 7));
+		CREATE TABLE public.also (id bigint PRIMARY KEY REFERENCES limited); -- write sets run otherwise beside foreign keys
 		INSERT INTO limited VALUES (1, 5, 0); GRANT ALL ON public.limited TO engines_ops;
 		CREATE PROCEDURE public.put(a bigint, b integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO limited (id, n) VALUES (a, b); END $$; GRANT EXECUTE ON PROCEDURE public.put TO engines_ops`)
 	engines[1].tamper(`CREATE TABLE engines.limited (id BIGINT PRIMARY KEY, n INT CHECK (0 < n), m INT, CONSTRAINT k CHECK (n <= 7 AND n >= 5 OR m = 2 OR m = 1));
+		CREATE TABLE engines.also (id BIGINT PRIMARY KEY REFERENCES engines.limited (id));
 		INSERT INTO engines.limited VALUES (1, 5, 0); GRANT SELECT, INSERT, UPDATE, DELETE ON engines.limited TO engines_ops; ` + mariadb.ProcedureSettings + `;
 		CREATE PROCEDURE engines.put(a BIGINT, b INT) SQL SECURITY INVOKER INSERT INTO limited (id, n) VALUES (a, b); GRANT EXECUTE ON PROCEDURE engines.put TO engines_ops`)
 	attach := "ATTACH PROCEDURE public.put (bigint, integer) ENCODING 2 " + digests(t, pg, my, "put")
-	both(t, engines, 1, []bool{true, true}, deployOf("ATTACH TABLE public.limited ENCODING 2"), deployOf(attach))
+	both(t, engines, 1, []bool{true, true}, deployOf("ATTACH TABLE public.limited, public.also ENCODING 2"), deployOf(attach))
 	limited := []keyed{{"limited", []string{"id", "n", "m"}, []string{"bigint", "integer", "integer"}, 1}}
 	row := func(texts ...string) []*string {
 		cells := make([]*string, len(texts))
