@@ -6,17 +6,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chainify_snapshot::{Bitmap, Error, Group, Rows, INLINE_BYTES_MAX};
 use datafusion::arrow::array::{
-    ArrayRef, BinaryViewArray, BooleanArray, ByteView, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
-    Time64MicrosecondArray, TimestampMicrosecondArray,
+    ArrayRef, AsArray, BinaryViewArray, BooleanArray, BooleanBufferBuilder, ByteView, Date32Array, Decimal128Array,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringViewArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{ArrowNativeType, SchemaRef};
+use datafusion::arrow::compute::{FilterBuilder, FilterPredicate};
+use datafusion::arrow::datatypes::{ArrowNativeType, Decimal128Type, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
 
+use crate::filters::Filter;
 use crate::layout::Cell;
 use crate::views::TableView;
+
+/// Columns of a batch.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Their places among [`Columns`].
+    pub places: Vec<usize>,
+    /// Their names and types.
+    pub schema: SchemaRef,
+}
 
 /// Some columns of a table's rows.
 pub struct Columns {
@@ -53,22 +63,65 @@ impl Columns {
         &self.schema
     }
 
-    /// The rows of a group. Cost: a few pointers for each column, when all slots of the group have
-    /// rows; else Arrow's filter. The views of long values are copied.
+    /// The rows of a group that filters keep, with the columns of `output`; None: there are none.
+    /// Cost: a few pointers for each column, when all slots of the group have rows that are kept;
+    /// else Arrow's filter. The views of long values are copied.
     ///
     /// # Errors
-    /// Those of the snapshot.
-    pub fn batch(&self, group: usize) -> Result<RecordBatch> {
+    /// Those of the snapshot and of filters.
+    pub fn batch(&self, group: usize, filters: &mut [Filter], output: &Output) -> Result<Option<RecordBatch>> {
         let slots = self.rows.slots_in(group);
         let live = self.rows.live(group).map_err(store)?;
-        let columns = self.columns.iter().map(|of| column(&self.rows, group, of, slots));
-        let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(store)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(slots));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        match live.ones() == slots {
-            true => Ok(batch),
-            false => Ok(filter_record_batch(&batch, &BooleanArray::new(bits(&live, slots), None))?),
+        let mut chosen = match live.ones() == slots {
+            true => Chosen::all(slots),
+            false => Chosen::some(bits(&live, slots)),
+        };
+        for filter in filters.iter_mut().filter_map(|filter| filter.is_due().then_some(filter)) {
+            let keys = self.read(group, filter.columns(), &chosen)?;
+            if let Some(kept) = filter.keeps(&keys)? {
+                chosen = chosen.and(kept);
+            }
+            if chosen.count == 0 {
+                return Ok(None);
+            }
         }
+        self.read(group, output, &chosen).map(Some)
+    }
+
+    /// Some columns of the rows that were chosen.
+    fn read(&self, group: usize, output: &Output, chosen: &Chosen) -> Result<RecordBatch> {
+        let columns = output.places.iter().map(|place| column(&self.rows, group, &self.columns[*place], chosen));
+        let options = RecordBatchOptions::new().with_row_count(Some(chosen.count));
+        Ok(RecordBatch::try_new_with_options(output.schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+    }
+}
+
+/// Some rows of a group.
+struct Chosen {
+    /// Of which slots; None: of all.
+    slots: Option<(BooleanBuffer, FilterPredicate)>,
+    count: usize,
+}
+
+impl Chosen {
+    fn all(slots: usize) -> Chosen {
+        Chosen { slots: None, count: slots }
+    }
+
+    fn some(slots: BooleanBuffer) -> Chosen {
+        let rows = FilterBuilder::new(&BooleanArray::new(slots.clone(), None)).optimize().build();
+        Chosen { count: rows.count(), slots: Some((slots, rows)) }
+    }
+
+    /// Those of them that are kept.
+    fn and(&self, kept: BooleanBuffer) -> Chosen {
+        let Some((slots, _)) = &self.slots else { return Chosen::some(kept) };
+        let mut both = BooleanBufferBuilder::new(slots.len());
+        both.append_n(slots.len(), false);
+        for (slot, kept) in slots.set_indices().zip(&kept) {
+            both.set_bit(slot, kept);
+        }
+        Chosen::some(both.finish())
     }
 }
 
@@ -88,11 +141,14 @@ fn scalars<T: ArrowNativeType>(cells: &Group, slots: usize) -> ScalarBuffer<T> {
     ScalarBuffer::new(buffer(cells), 0, slots)
 }
 
-fn column(rows: &Rows, group: usize, of: &Column, slots: usize) -> std::result::Result<ArrayRef, Error> {
-    let cells = rows.cells(of.place, group)?;
-    let valid = NullBuffer::new(bits(&rows.valid(of.place, group)?, slots));
+/// The values of a column in the rows that were chosen.
+fn column(rows: &Rows, group: usize, of: &Column, chosen: &Chosen) -> Result<ArrayRef> {
+    let slots = rows.slots_in(group);
+    let cells = rows.cells(of.place, group).map_err(store)?;
+    let valid = NullBuffer::new(bits(&rows.valid(of.place, group).map_err(store)?, slots));
     let nulls = (valid.null_count() > 0).then_some(valid);
-    Ok(match of.cell {
+    let rows = chosen.slots.as_ref().map(|(_, rows)| rows);
+    let array: ArrayRef = match of.cell {
         Cell::Bool => {
             let set = cells[..slots].iter().map(|byte| *byte != 0);
             Arc::new(BooleanArray::new(BooleanBuffer::from_iter(set), nulls))
@@ -112,19 +168,31 @@ fn column(rows: &Rows, group: usize, of: &Column, slots: usize) -> std::result::
             Arc::new(TimestampMicrosecondArray::new(scalars(&cells, slots), nulls).with_data_type(of.cell.data_type()))
         }
         Cell::Uuid => Arc::new(FixedSizeBinaryArray::new(16, buffer(&cells).slice_with_length(0, slots * 16), nulls)),
-        Cell::Text | Cell::Padded(_) => {
-            let (views, buffers) = views(&of.buffers, &cells, slots);
-            // SAFETY: the views of rows lead to UTF-8 that this snapshot keeps (V1): the mirror
-            // took it from a `str`, and `views` gives each view its place in the part. Slots without
-            // a row are filtered before anything looks there,
-            // and no kernel looks at the value of a NULL.
-            Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })
+        Cell::Text | Cell::Padded(_) | Cell::Bytea => {
+            return variable(of, Decimal128Array::new(scalars(&cells, slots), nulls), rows)
         }
-        Cell::Bytea => {
-            let (views, buffers) = views(&of.buffers, &cells, slots);
-            // SAFETY: as above; any bytes serve.
-            Arc::new(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
-        }
+    };
+    Ok(match rows {
+        Some(rows) => rows.filter(&array)?,
+        None => array,
+    })
+}
+
+/// The values of a column of variable length: `cells` are their views.
+fn variable(of: &Column, cells: Decimal128Array, rows: Option<&FilterPredicate>) -> Result<ArrayRef> {
+    let cells = match rows {
+        Some(rows) => rows.filter(&cells)?.as_primitive::<Decimal128Type>().clone(),
+        None => cells,
+    };
+    let (_, cells, nulls) = cells.into_parts();
+    let (views, buffers) = views(&of.buffers, ScalarBuffer::from(cells.into_inner()));
+    Ok(match of.cell {
+        // SAFETY: any bytes serve; `views` gives each view its place in the part.
+        Cell::Bytea => Arc::new(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) }),
+        // SAFETY: as above, and the views of rows lead to UTF-8 that this snapshot keeps (V1): the
+        // mirror took it from a `str`. Slots without a row are not among the chosen ones, and no
+        // kernel looks at the value of a NULL.
+        _ => Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) }),
     })
 }
 
@@ -133,8 +201,7 @@ type Views = (ScalarBuffer<u128>, Vec<Buffer>);
 /// The views of a group, and the parts of buffers that they lead to. With all of its column's
 /// buffers, a batch would count as large as the table where DataFusion puts batches together or
 /// accounts for memory.
-fn views(buffers: &[Group], cells: &Group, slots: usize) -> Views {
-    let views = scalars::<u128>(cells, slots);
+fn views(buffers: &[Group], views: ScalarBuffer<u128>) -> Views {
     let mut parts: Vec<(u32, Range<u32>)> = Vec::new();
     if !buffers.is_empty() {
         views.iter().for_each(|view| widen(&mut parts, *view));
@@ -185,7 +252,7 @@ fn widen(parts: &mut Vec<(u32, Range<u32>)>, view: u128) {
 mod tests {
     use chainify_dialect::types::Type;
     use chainify_snapshot::{Pool, Table};
-    use datafusion::arrow::array::{Array, AsArray};
+    use datafusion::arrow::array::Array;
 
     use super::*;
     use crate::bounds::Bounds;
@@ -213,9 +280,10 @@ mod tests {
         let values: Vec<_> = (0..40_000).map(value).collect();
         let columns = Columns::new(&texts(&values), &[0]).unwrap();
         assert!(columns.columns[0].buffers.len() > 3);
+        let output = Output { places: vec![0], schema: columns.schema().clone() };
         let mut seen = 0;
         for group in 0..5 {
-            let batch = columns.batch(group).unwrap();
+            let batch = columns.batch(group, &mut [], &output).unwrap().unwrap();
             let array = batch.column(0).as_string_view();
             for row in 0..array.len() {
                 let want = &values[seen + row];

@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
 
 use chainify_analytics_functions::SqlError;
 
+use crate::pushed::{by_place, pushed};
 use crate::scan::SnapshotTable;
 use crate::stop::{stoppable, Stop, StopOnDrop};
 use crate::views::BlockView;
@@ -66,6 +67,9 @@ impl Failure {
 
 /// A text of the dialect is at most 100 deep, and each of these levels takes a few of the parser's.
 const PARSE_DEPTH_MAX: usize = 1_000;
+/// A join looks its keys up in an array where one of fifty integers of their range is a key: up to
+/// 200 bytes for each key.
+const KEY_DENSITY_MIN: f64 = 0.02;
 /// Batches that are computed before the client has taken those before.
 const BATCHES_AHEAD: usize = 2;
 
@@ -168,11 +172,12 @@ impl Engine {
     /// Those of DataFusion.
     pub fn new(bounds: Bounds, threads: Handle) -> Result<Arc<Engine>, DataFusionError> {
         let Bounds { memory_bytes, running_max, time_max, .. } = bounds;
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
             .with_target_partitions(bounds.parts)
             .with_batch_size(chainify_snapshot::GROUP_ROWS)
             .with_information_schema(false)
             .set_usize("datafusion.sql_parser.recursion_limit", PARSE_DEPTH_MAX);
+        config.options_mut().execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
@@ -180,7 +185,8 @@ impl Engine {
         let context = SessionContext::new_with_config_rt(config, runtime);
         chainify_analytics_functions::register(&context);
         let turns = Arc::new(Semaphore::new(running_max));
-        Ok(Arc::new(Engine { base: context.state(), memory_bytes, threads, turns, time_max }))
+        let base = by_place(context.state());
+        Ok(Arc::new(Engine { base, memory_bytes, threads, turns, time_max }))
     }
 
     /// Reads the text of a query.
@@ -344,7 +350,7 @@ async fn planned_stream(
     let plan = session.statement_to_plan(statement).await?;
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
     let plan = session.create_physical_plan(&plan).await?;
-    execute_stream(stoppable(plan, stop)?, session.task_ctx())
+    execute_stream(stoppable(pushed(plan)?, stop)?, session.task_ctx())
 }
 
 fn arrow_failure(error: &ArrowError) -> Failure {

@@ -162,6 +162,11 @@ impl Layout {
         self.columns.iter().filter_map(|column| column.cell)
     }
 
+    /// The same, and whether the primary key has the column.
+    pub fn cells_and_keys(&self) -> impl Iterator<Item = (Cell, bool)> + '_ {
+        self.columns.iter().filter_map(|column| Some((column.cell?, column.told.of_key)))
+    }
+
     /// Whether the store has a place for the bytes of other columns.
     pub fn has_rest(&self) -> bool {
         self.columns.iter().any(|column| column.cell.is_none())

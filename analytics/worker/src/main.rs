@@ -2,7 +2,7 @@
 //! (spec/analytics.md).
 //!
 //! Rooms, from the top: `main` starts; `door` serves clients over TCP, and `serve` the database;
-//! `session` decides which rows a query sees; `engine`, `scan` and `arrays` run queries; `follow`
+//! `session` decides which rows a query sees; `engine`, `pushed`, `scan`, `filters` and `arrays` run queries; `follow`
 //! and `earlier` read the database by `load` and `source`; `views` is what they publish; `mirror`,
 //! `cells` and `layout` are pure.
 
@@ -14,11 +14,13 @@ mod config;
 mod door;
 mod earlier;
 mod engine;
+mod filters;
 mod follow;
 mod keys;
 mod layout;
 mod load;
 mod mirror;
+mod pushed;
 mod scan;
 mod serve;
 mod session;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chainify_codec::{table_state, Hash, LaneHasher, Lanes};
 use chainify_snapshot::{Choice, Error, Pool, Slot, Table};
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Place};
 use crate::cells::{CellBytes, Cells, Refused, Row, ToldRow};
 use crate::keys::Keys;
 use crate::layout::{Cell, Layout};
@@ -93,12 +93,13 @@ impl Mirror {
             return Err(Refused("the database told two rows of one key".into()).into());
         }
         let cells = borrowed(&row.cells);
+        let slots = self.table.slots();
         let slot = self.table.insert(&cells)?;
         if !self.keys.insert(&row.key, slot) {
             self.table.delete(slot)?;
             return Err(Refused("a mirror has at most 4,294,967,296 rows".into()).into());
         }
-        self.bounds.widen(&self.layout, &cells);
+        self.bounds.widen(&self.layout, &cells, if slot < slots { Place::Between } else { Place::Behind });
         self.hasher.add(&mut self.lanes, told.canonical);
         Ok(())
     }
@@ -121,7 +122,7 @@ impl Mirror {
             if !self.keys.insert(&row.key, first + at) {
                 return Err(Refused("a mirror has at most 4,294,967,296 rows".into()).into());
             }
-            self.bounds.widen(&self.layout, cells);
+            self.bounds.widen(&self.layout, cells, Place::Behind);
             self.hasher.add(&mut self.lanes, told.canonical);
         }
         Ok(())
@@ -140,7 +141,7 @@ impl Mirror {
                 let (slot, was) = self.there(&row.key)?;
                 let cells = borrowed(&row.cells);
                 self.table.replace(slot, &cells)?;
-                self.bounds.widen(&self.layout, &cells);
+                self.bounds.widen(&self.layout, &cells, Place::Same);
                 self.hasher.sub(&mut self.lanes, &was);
                 self.hasher.add(&mut self.lanes, told.canonical);
                 Ok(())
