@@ -351,7 +351,7 @@ test: export CARGO_INCREMENTAL = 0
 test: export GOFLAGS := $(GOFLAGS) -vet=off
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql & test-analytics test-extension test-mariadb'
+	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql test-mariadb & test-analytics test-extension'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
