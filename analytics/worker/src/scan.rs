@@ -83,7 +83,7 @@ pub struct GroupSource {
     /// Those of them that go up.
     output: Output,
     partitions: usize,
-    /// What rows have to meet, over the columns that are read.
+    /// Rows have to meet these, over the columns that are read.
     conditions: Vec<Condition>,
     /// The same, and it may be left out.
     filters: Vec<Condition>,
@@ -100,7 +100,7 @@ impl fmt::Debug for GroupSource {
 /// A batch of more rows goes up as it is. Smaller ones are put together.
 const MANY_ROWS: usize = GROUP_ROWS / 2;
 
-/// What is left to read of a partition.
+/// The rest of a partition, which is still to be read.
 struct Reading {
     columns: Arc<Columns>,
     output: Output,
