@@ -33,13 +33,13 @@ pub fn install() {
 
 /// Also while the session's changes are refused: it may set `chainify.writes` after a read.
 fn wanted() -> bool {
-    isolation() == Isolation::Serializable
+    matches!(session::mode(), Mode::Outside | Mode::Plain)
+        && isolation() == Isolation::Serializable
         && settings::guard()
-        && matches!(session::mode(), Mode::Outside | Mode::Plain)
 }
 
 fn with_bounds() -> bool {
-    settings::writes() != Writes::Refuse && wanted()
+    wanted() && settings::writes() != Writes::Refuse
 }
 
 /// COPY reads a table.

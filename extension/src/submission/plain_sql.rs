@@ -61,10 +61,12 @@ pub fn install() {
 }
 
 /// Whether changes of ledger tables by this session go through the ledger.
+///
+/// Asked for every statement of a block too, so that the mode decides first.
 fn wanted() -> bool {
-    settings::writes() != Writes::Refuse
+    matches!(session::mode(), Mode::Outside | Mode::Plain)
+        && settings::writes() != Writes::Refuse
         && settings::guard()
-        && matches!(session::mode(), Mode::Outside | Mode::Plain)
 }
 
 /// A statement that may change ledger tables or lock rows of them, of a role that may submit.

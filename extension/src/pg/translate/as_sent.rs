@@ -59,8 +59,11 @@ unsafe fn in_front(query: *mut pg_sys::QueryDesc) -> Option<*mut pg_sys::DestRec
     // SAFETY: by the caller's promise; the receiver is made in the memory of the query.
     unsafe {
         let client = (*query).dest;
+        if !is_client(client) {
+            return None;
+        }
         let scan = Scan::on_top((*query).planstate)?;
-        if !is_client(client) || !reads_texts_once(query) || !are_shown_alike((*query).tupDesc) {
+        if !reads_texts_once(query) || !are_shown_alike((*query).tupDesc) {
             return None;
         }
         if !scan.send_as_they_come() {
