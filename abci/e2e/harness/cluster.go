@@ -27,6 +27,7 @@ type Cluster struct {
 	Port      int
 	SocketDir string
 	bin       string
+	kept      kept
 }
 
 // Bin is the path of one of PostgreSQL's programs in the tree that this cluster runs from.
@@ -101,6 +102,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 
 // Stop ends the cluster as an operator would: sessions are cut, data written.
 func (c *Cluster) Stop() error {
+	c.kept.forget()
 	if c.process == nil {
 		return nil
 	}

@@ -31,15 +31,12 @@ func (o *Organisation) Scan(ctx context.Context, sql string, into ...any) error 
 	if o.MariaDB != nil {
 		return o.MariaDB.Scan(ctx, o.net.Database, sql, into...)
 	}
-	conn, err := o.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := conn.QueryRow(ctx, sql).Scan(into...); err != nil {
-		return fmt.Errorf("%s: %w", o.Name, err)
-	}
-	return nil
+	return o.Cluster.look(ctx, o.net.Database, func(conn *pgx.Conn) error {
+		if err := conn.QueryRow(ctx, sql).Scan(into...); err != nil {
+			return fmt.Errorf("%s: %w", o.Name, err)
+		}
+		return nil
+	})
 }
 
 // Administer runs SQL text, one or several statements, as the superuser of either engine.
@@ -106,16 +103,15 @@ type Tip struct {
 }
 
 // Tip reads the last committed block.
-func (o *Organisation) Tip(ctx context.Context) (Tip, error) {
+func (o *Organisation) Tip(ctx context.Context) (tip Tip, err error) {
 	if o.MariaDB != nil {
 		return o.MariaDB.tip(ctx, o.net.Database)
 	}
-	conn, err := o.Connect(ctx)
-	if err != nil {
-		return Tip{}, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return ReadTip(ctx, conn)
+	err = o.Cluster.look(ctx, o.net.Database, func(conn *pgx.Conn) error {
+		tip, err = ReadTip(ctx, conn)
+		return err
+	})
+	return tip, err
 }
 
 // ReadTip reads the last committed block over a session that is open.

@@ -114,13 +114,10 @@ func (o *Organisation) GoOnWith(server *Cluster) {
 
 // ScanStandby reads the first row of a query as the superuser, on one of the standbys.
 func (o *Organisation) ScanStandby(ctx context.Context, standby *Cluster, sql string, into ...any) error {
-	conn, err := standby.Connect(ctx, o.net.Database, "postgres")
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := conn.QueryRow(ctx, sql).Scan(into...); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("%s: %w", standby.Name, err)
-	}
-	return nil
+	return standby.look(ctx, o.net.Database, func(conn *pgx.Conn) error {
+		if err := conn.QueryRow(ctx, sql).Scan(into...); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%s: %w", standby.Name, err)
+		}
+		return nil
+	})
 }
