@@ -20,7 +20,8 @@ type kept struct {
 	database string
 }
 
-// look runs ask in a session of the superuser. A look beside another one opens a session of its own.
+// look runs ask in a session of the superuser. A look beside another one opens a session of its
+// own.
 func (c *Cluster) look(ctx context.Context, database string, ask func(*pgx.Conn) error) error {
 	session := c.kept.take(ctx, database)
 	if session == nil {
