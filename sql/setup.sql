@@ -107,15 +107,15 @@ $$;
 CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
     SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
 $$;
--- Why a table public.base that each of these commands made or changed cannot be shared with another engine. The commands are undone.
-CREATE FUNCTION test.base_refused(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+-- What `asked`, a call of test.deploy or the like, refuses after each of these commands. The commands are undone.
+CREATE FUNCTION test.refusals(asked text, VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     command text;
 BEGIN
     FOREACH command IN ARRAY commands LOOP
         BEGIN
             EXECUTE command;
-            RETURN QUERY SELECT sqlstate || ' ' || message FROM test.deploy('ATTACH TABLE public.base ENCODING 2') WHERE NOT ok;
+            RETURN QUERY EXECUTE $q$SELECT sqlstate || ' ' || message FROM $q$ || asked || ' WHERE NOT ok';
             RAISE EXCEPTION USING ERRCODE = 'TEST0';
         EXCEPTION WHEN SQLSTATE 'TEST0' THEN NULL;
         END;

@@ -18,7 +18,7 @@ GRANT ALL ON kinds, parents, children, line, remark TO alice;
 
 -- Parts that the words cannot describe, each named.
 CREATE TABLE base (id integer PRIMARY KEY, n integer, t text);
-SELECT * FROM test.base_refused('ALTER TABLE base ADD CHECK (n + 1 > 0)', 'ALTER TABLE base ADD m integer GENERATED ALWAYS AS (n + 1) STORED',
+SELECT * FROM test.refusals($$test.deploy('ATTACH TABLE public.base ENCODING 2')$$, 'ALTER TABLE base ADD CHECK (n + 1 > 0)', 'ALTER TABLE base ADD m integer GENERATED ALWAYS AS (n + 1) STORED',
     'ALTER TABLE base ADD m integer GENERATED ALWAYS AS IDENTITY', 'ALTER TABLE base ADD m integer DEFAULT (random() * 10)::integer',
     'ALTER TABLE base ADD m date DEFAULT CURRENT_DATE', 'ALTER TABLE base ADD m numeric', 'ALTER TABLE base ADD m varchar', 'ALTER TABLE base ADD m char(3)',
     'ALTER TABLE base ADD m integer[]', 'ALTER TABLE base ADD m interval', 'CREATE DOMAIN small AS integer; ALTER TABLE base ADD m small', 'ALTER TABLE base ADD m timestamp(3)',
@@ -113,21 +113,7 @@ CREATE FUNCTION test.attach(digest text DEFAULT test.digest(), procedure text DE
 $$;
 SELECT test.digest() = encode(sha256(convert_to(pg_get_functiondef('pay(integer, numeric)'::regprocedure), 'UTF8')), 'hex') AS as_specified;
 -- Procedures that cannot be attached, each with its reason.
-CREATE FUNCTION test.refused_procedure(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-    command text;
-BEGIN
-    FOREACH command IN ARRAY commands LOOP
-        BEGIN
-            EXECUTE command;
-            RETURN QUERY SELECT sqlstate || ' ' || message FROM test.judged('{}', test.attach(repeat('0b', 32), 'other (integer)')) WHERE NOT ok;
-            RAISE EXCEPTION USING ERRCODE = 'TEST0';
-        EXCEPTION WHEN SQLSTATE 'TEST0' THEN NULL;
-        END;
-    END LOOP;
-END
-$$;
-SELECT * FROM test.refused_procedure('SELECT 1', $$CREATE FUNCTION other(n integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'$$,
+SELECT * FROM test.refusals($$test.judged('{}', test.attach(repeat('0b', 32), 'other (integer)'))$$, 'SELECT 1', $$CREATE FUNCTION other(n integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'$$,
     $$CREATE PROCEDURE other(n integer) LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n integer, OUT m integer) LANGUAGE sql AS 'SELECT 1'$$,
     $$CREATE PROCEDURE other(INOUT n integer) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(VARIADIC n integer[]) LANGUAGE sql AS 'SELECT 1'$$,
     $$CREATE PROCEDURE other(n integer DEFAULT 1) LANGUAGE sql AS 'SELECT 1'$$, $$CREATE PROCEDURE other(n integer) LANGUAGE sql SET search_path = public AS 'SELECT 1'$$,

@@ -59,7 +59,7 @@ func TestAStandbyNodeTakesOver(t *testing.T) {
 	must(t, acme.WaitServing(ctx, takeOverLimit))
 	must(t, harness.Poll(ctx, takeOverLimit, "acme votes again", func(ctx context.Context) (bool, string, error) {
 		text, err := acme.Run(ctx, "status") // fails while the node is behind for a moment
-		return err == nil && !strings.Contains(text, "signs nothing yet"), "it signs nothing yet:\n" + text, nil
+		return err == nil && !strings.Contains(text, "signs nothing yet"), fmt.Sprintf("%v\n%s", err, text), nil
 	}))
 
 	// Three of four are needed: acme's votes count. A block passes without those of delta.

@@ -17,6 +17,7 @@ const (
 	// socketPathMax is what sockaddr_un holds on Linux, less the terminating zero.
 	socketPathMax    = 107
 	startLimit       = 30 * time.Second
+	connectWithin    = " connect_timeout=5" // seconds
 	clusterStopLimit = 20 * time.Second
 )
 
@@ -169,7 +170,7 @@ func (c *Cluster) Psql(database, role string) string {
 
 // Connect opens a session.
 func (c *Cluster) Connect(ctx context.Context, database, role string) (*pgx.Conn, error) {
-	return pgx.Connect(ctx, c.DSN(database, role)+" connect_timeout=5")
+	return pgx.Connect(ctx, c.DSN(database, role)+connectWithin)
 }
 
 // quote makes a value for postgresql.conf.

@@ -25,13 +25,9 @@ type kept struct {
 func (c *Cluster) look(ctx context.Context, database string, ask func(*pgx.Conn) error) error {
 	session := c.kept.take(ctx, database)
 	if session == nil {
-		config, err := pgx.ParseConfig(c.DSN(database, "postgres") + " connect_timeout=5")
-		if err != nil {
-			return err
-		}
+		var err error
 		// A statement that is kept as well would fail once its tables have changed.
-		config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
-		if session, err = pgx.ConnectConfig(ctx, config); err != nil {
+		if session, err = pgx.Connect(ctx, c.DSN(database, "postgres")+connectWithin+" default_query_exec_mode=describe_exec"); err != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func (o *Organisation) Tip(ctx context.Context) (tip Tip, err error) {
 	if o.MariaDB != nil {
 		return o.MariaDB.tip(ctx, o.net.Database)
 	}
-	err = o.Cluster.look(ctx, o.net.Database, func(conn *pgx.Conn) error {
+	err = o.Cluster.look(ctx, o.net.Database, func(conn *pgx.Conn) (err error) {
 		tip, err = ReadTip(ctx, conn)
 		return err
 	})
