@@ -139,8 +139,13 @@ def pins(test):
     test.check("a pin that was rolled back", test.ask("SELECT count(*) FROM chainify.snapshots WHERE pinned"), [["0"]])
 
 
+def readers(test):
+    """The queries that hold a snapshot."""
+    return int(test.ask("SELECT coalesce(sum(readers), 0) FROM chainify.snapshots")[0][0])
+
+
 def idle(test):
-    return test.ask("SELECT coalesce(sum(readers), 0) FROM chainify.snapshots") == [["0"]]
+    return readers(test) == 0
 
 
 def ended(test):
