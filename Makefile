@@ -244,10 +244,10 @@ FUZZ_SECONDS ?= 600
 fuzz: pgtree
 	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
-## fuzz-few: the random blocks that test runs: those of seed 1, for 210 seconds at most
+## fuzz-few: the random blocks that test runs: those of seed 1, at least 1,000
 .PHONY: fuzz-few
 fuzz-few: pgtree
-	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 210 --cases 2000
+	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 150 --cases 1000
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
@@ -348,7 +348,7 @@ test: export CARGO_PROFILE_RELEASE_LTO = off
 test: export CARGO_PROFILE_RELEASE_DEBUG = false
 test: export CARGO_INCREMENTAL = 0
 # check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector.
-test: export GOFLAGS := $(GOFLAGS) -vet=off
+test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
 	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql test-mariadb & test-analytics test-extension'

@@ -36,12 +36,26 @@ func (c *Cluster) Bin(program string) string { return filepath.Join(c.bin, progr
 
 // Init makes the data directory.
 func (c *Cluster) Init(ctx context.Context) error {
-	if socket := filepath.Join(c.SocketDir, fmt.Sprintf(".s.PGSQL.%d", c.Port)); len(socket) > socketPathMax {
-		return fmt.Errorf("path of the Unix socket is %d bytes long, at most %d are possible: %s", len(socket), socketPathMax, socket)
-	}
 	if _, err := c.account.Run(ctx, c.dir, c.Bin("initdb"), "-D", c.data(), "-U", "postgres", "-A", "trust",
 		"--locale=C.UTF-8", "-E", "UTF8", "--no-sync"); err != nil {
 		return fmt.Errorf("initialise cluster %s: %w", c.Name, err)
+	}
+	return c.configureFirst()
+}
+
+// InitAs makes the data directory as a copy of another cluster's that never started, with its
+// system identifier. A copy takes a quarter of the processor time of Init.
+func (c *Cluster) InitAs(ctx context.Context, other *Cluster) error {
+	if _, err := c.account.Run(ctx, c.dir, "cp", "-a", other.data(), c.data()); err != nil {
+		return fmt.Errorf("initialise cluster %s: %w", c.Name, err)
+	}
+	return c.configureFirst()
+}
+
+// configureFirst gives a new data directory the settings that all clusters have.
+func (c *Cluster) configureFirst() error {
+	if socket := filepath.Join(c.SocketDir, fmt.Sprintf(".s.PGSQL.%d", c.Port)); len(socket) > socketPathMax {
+		return fmt.Errorf("path of the Unix socket is %d bytes long, at most %d are possible: %s", len(socket), socketPathMax, socket)
 	}
 	return c.Configure(map[string]string{
 		"listen_addresses":           "'127.0.0.1'",

@@ -120,7 +120,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	for i := range cfg.Organisations {
 		n.Organisations = append(n.Organisations, n.organisation(cfg, i, base+i))
 	}
-	if err := n.Each(func(o *Organisation) error { return o.Server().Init(ctx) }); err != nil {
+	if err := n.initServers(ctx); err != nil {
 		return nil, err
 	}
 	for _, o := range n.Organisations {
@@ -131,6 +131,32 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		}
 	}
 	return n, nil
+}
+
+// initServers makes the data directories. initdb runs once for each PostgreSQL tree; the other
+// clusters of the tree are copies.
+func (n *Network) initServers(ctx context.Context) error {
+	first := map[string]*Cluster{} // by the directory of its programs
+	for _, o := range n.Organisations {
+		c := o.Cluster
+		if o.MariaDB != nil || first[c.bin] != nil {
+			continue
+		}
+		if err := c.Init(ctx); err != nil {
+			return err
+		}
+		first[c.bin] = c
+	}
+	return n.Each(func(o *Organisation) error {
+		switch {
+		case o.MariaDB != nil:
+			return o.MariaDB.Init(ctx)
+		case first[o.Cluster.bin] == o.Cluster:
+			return nil
+		default:
+			return o.Cluster.InitAs(ctx, first[o.Cluster.bin])
+		}
+	})
 }
 
 // organisation describes a member and its database of either engine.

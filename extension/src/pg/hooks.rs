@@ -1,5 +1,4 @@
 //! Hooks of the executor, of utility statements and of DDL, as safe callbacks.
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;
 
@@ -7,6 +6,7 @@ use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
 use crate::pg::base::lists::nodes;
+use crate::pg::base::next::Next;
 use crate::pg::ddl::targets::Rights;
 use crate::pg::describe::relation_use;
 pub use crate::pg::describe::relation_use::Access;
@@ -77,11 +77,8 @@ pub struct Watch {
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
 
-thread_local! {
-    static NEXT_PERMISSIONS: Cell<pg_sys::ExecutorCheckPerms_hook_type> = const { Cell::new(None) };
-    static NEXT_UTILITY: Cell<pg_sys::ProcessUtility_hook_type> = const { Cell::new(None) };
-    static NEXT_DDL: Cell<pg_sys::object_access_hook_type> = const { Cell::new(None) };
-}
+static NEXT_UTILITY: Next<pg_sys::ProcessUtility_hook_type> = Next::new();
+static NEXT_DDL: Next<pg_sys::object_access_hook_type> = Next::new();
 
 /// Installs the hooks in front of those there already; once, while the library is loaded.
 pub fn watch(watch: &'static Watch) {
@@ -90,12 +87,9 @@ pub fn watch(watch: &'static Watch) {
     }
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
-        NEXT_PERMISSIONS.set(pg_sys::ExecutorCheckPerms_hook);
         relation_use::install(on_permissions);
-        NEXT_UTILITY.set(pg_sys::ProcessUtility_hook);
-        pg_sys::ProcessUtility_hook = Some(on_utility);
-        NEXT_DDL.set(pg_sys::object_access_hook);
-        pg_sys::object_access_hook = Some(on_ddl);
+        NEXT_UTILITY.install(&raw mut pg_sys::ProcessUtility_hook, on_utility);
+        NEXT_DDL.install(&raw mut pg_sys::object_access_hook, on_ddl);
     }
 }
 
@@ -225,7 +219,7 @@ unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
                 }
             }
         });
-        asked.told(NEXT_PERMISSIONS.get(), raise)
+        asked.told(raise)
     }
 }
 

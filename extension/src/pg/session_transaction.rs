@@ -30,6 +30,7 @@ use pgrx::pg_sys;
 use crate::pg::base::catalog::NO_RELATION;
 use crate::pg::base::error::{enter, without_raising, PgError};
 use crate::pg::base::major::{executor_run_hook, Run};
+use crate::pg::base::next::Next;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::state::{
@@ -38,6 +39,10 @@ use crate::pg::session_transaction::state::{
 pub use crate::pg::session_transaction::state::{Failed, Remaining, Watch};
 use crate::pg::session_transaction::statement::statement_of;
 pub use crate::pg::session_transaction::statement::Statement;
+
+static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
+static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
+static NEXT_FINISH: Next<pg_sys::ExecutorFinish_hook_type> = Next::new();
 
 thread_local! {
     static END: Cell<Option<End>> = const { Cell::new(None) };
@@ -49,9 +54,6 @@ thread_local! {
     static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// The error of the next statement after the transaction was given up.
     static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
-    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
-    static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
-    static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
 }
 
 mod raw {
@@ -108,12 +110,9 @@ pub fn watch(watch: &'static Watch) {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists; the
     // callback is a static function.
     unsafe {
-        NEXT_START.set(pg_sys::ExecutorStart_hook);
-        NEXT_RUN.set(pg_sys::ExecutorRun_hook);
-        NEXT_FINISH.set(pg_sys::ExecutorFinish_hook);
-        pg_sys::ExecutorStart_hook = Some(on_start);
-        pg_sys::ExecutorRun_hook = Some(run_hook);
-        pg_sys::ExecutorFinish_hook = Some(on_finish);
+        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
+        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
+        NEXT_FINISH.install(&raw mut pg_sys::ExecutorFinish_hook, on_finish);
         pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
         pg_sys::CacheRegisterRelcacheCallback(Some(on_message), pg_sys::Datum::from(0));
     }

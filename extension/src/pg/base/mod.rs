@@ -19,6 +19,7 @@ pub mod latch;
 pub mod lists;
 pub mod major;
 pub mod memory;
+pub mod next;
 pub mod outermost;
 pub mod own_lock;
 pub mod own_search_path;

@@ -6,13 +6,13 @@
 //! gets the very structure that is sent, and exchanges its words. So handlers still see
 //! query_canceled, which WHEN OTHERS does not swallow. An error that is not logged
 //! (log_min_messages above ERROR) keeps PostgreSQL's words.
-use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{without_raising, PgError, SqlState};
+use crate::pg::base::next::Next;
 
 /// elog.h
 const ERROR: c_int = 21;
@@ -24,9 +24,7 @@ pub type Explain = fn(bool) -> Option<PgError>;
 
 static EXPLAIN: OnceLock<Explain> = OnceLock::new();
 
-thread_local! {
-    static NEXT: Cell<pg_sys::emit_log_hook_type> = const { Cell::new(None) };
-}
+static NEXT: Next<pg_sys::emit_log_hook_type> = Next::new();
 
 /// Installs the hook in front of those there already; once, while the library is loaded.
 pub fn explain_cancels(explain: Explain) {
@@ -35,8 +33,7 @@ pub fn explain_cancels(explain: Explain) {
     }
     // SAFETY: hooks are set while the postmaster loads libraries.
     unsafe {
-        NEXT.set(pg_sys::emit_log_hook);
-        pg_sys::emit_log_hook = Some(on_report);
+        NEXT.install(&raw mut pg_sys::emit_log_hook, on_report);
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use crate::pg::base::lists::nodes;
+use crate::pg::base::next::Next;
 
 /// How a statement uses a relation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,13 +82,10 @@ impl Asked {
     ///
     /// # Safety
     /// As for [`Asked::relations`].
-    pub(in crate::pg) unsafe fn told(
-        self,
-        next: pg_sys::ExecutorCheckPerms_hook_type,
-        raise: bool,
-    ) -> bool {
+    pub(in crate::pg) unsafe fn told(self, raise: bool) -> bool {
         // SAFETY: by the caller's promise.
-        next.is_none_or(|next| unsafe { next(self.tables, raise) })
+        NEXT.get()
+            .is_none_or(|next| unsafe { next(self.tables, raise) })
     }
 }
 
@@ -113,13 +111,10 @@ impl Asked {
     ///
     /// # Safety
     /// As for [`Asked::relations`].
-    pub(in crate::pg) unsafe fn told(
-        self,
-        next: pg_sys::ExecutorCheckPerms_hook_type,
-        raise: bool,
-    ) -> bool {
+    pub(in crate::pg) unsafe fn told(self, raise: bool) -> bool {
         // SAFETY: by the caller's promise.
-        next.is_none_or(|next| unsafe { next(self.tables, self.rights, raise) })
+        NEXT.get()
+            .is_none_or(|next| unsafe { next(self.tables, self.rights, raise) })
     }
 }
 
@@ -127,6 +122,7 @@ impl Asked {
 type OnPermissions = unsafe fn(Asked, bool) -> bool;
 
 static ON_PERMISSIONS: OnceLock<OnPermissions> = OnceLock::new();
+static NEXT: Next<pg_sys::ExecutorCheckPerms_hook_type> = Next::new();
 
 /// Installs our own `ExecutorCheckPerms_hook`, which calls `on_permissions`.
 ///
@@ -135,7 +131,7 @@ static ON_PERMISSIONS: OnceLock<OnPermissions> = OnceLock::new();
 pub(in crate::pg) unsafe fn install(on_permissions: OnPermissions) {
     if ON_PERMISSIONS.set(on_permissions).is_ok() {
         // SAFETY: by the caller's promise.
-        unsafe { pg_sys::ExecutorCheckPerms_hook = Some(hook) }
+        unsafe { NEXT.install(&raw mut pg_sys::ExecutorCheckPerms_hook, hook) }
     }
 }
 

@@ -12,7 +12,7 @@
 //! relations, their locks) outlives the subtransaction that used it. The end of that subtransaction
 //! in the middle of an execution ends the state. So does the end of its plan, which PostgreSQL
 //! announces, any change of definitions, every utility statement, and the end of the block.
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::size_of;
@@ -24,6 +24,7 @@ use pgrx::pg_sys;
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::{catch_c, enter, without_raising, OrRaise};
 use crate::pg::base::major::{executor_run_hook, Run};
+use crate::pg::base::next::Next;
 use crate::pg::base::settings;
 use crate::pg::base::subtransaction::Hooks;
 use crate::pg::run::executor_state::{
@@ -125,14 +126,13 @@ struct States {
     uses: u64,
 }
 
+static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
+static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
+static NEXT_FINISH: Next<pg_sys::ExecutorFinish_hook_type> = Next::new();
+static NEXT_END: Next<pg_sys::ExecutorEnd_hook_type> = Next::new();
+
 thread_local! {
     static STATES: RefCell<States> = RefCell::default();
-    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
-    static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
-    static NEXT_FINISH: Cell<pg_sys::ExecutorFinish_hook_type> = const { Cell::new(None) };
-    static NEXT_END: Cell<pg_sys::ExecutorEnd_hook_type> = const { Cell::new(None) };
-    /// Modules loaded before watch the executor: they want to see all of it.
-    static WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// To be registered while the library is loaded.
@@ -157,27 +157,25 @@ pub static HOOKS: Hooks = Hooks {
 pub fn install() {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
-        NEXT_START.set(pg_sys::ExecutorStart_hook);
-        NEXT_RUN.set(pg_sys::ExecutorRun_hook);
-        NEXT_FINISH.set(pg_sys::ExecutorFinish_hook);
-        NEXT_END.set(pg_sys::ExecutorEnd_hook);
-        WATCHED.set(
-            NEXT_START.get().is_some()
-                || NEXT_RUN.get().is_some()
-                || NEXT_FINISH.get().is_some()
-                || NEXT_END.get().is_some(),
-        );
-        pg_sys::ExecutorStart_hook = Some(on_start);
-        pg_sys::ExecutorRun_hook = Some(run_hook);
-        pg_sys::ExecutorFinish_hook = Some(on_finish);
-        pg_sys::ExecutorEnd_hook = Some(on_end);
+        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
+        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
+        NEXT_FINISH.install(&raw mut pg_sys::ExecutorFinish_hook, on_finish);
+        NEXT_END.install(&raw mut pg_sys::ExecutorEnd_hook, on_end);
     }
+}
+
+/// Whether modules loaded before watch the executor: they want to see all of it.
+fn is_watched() -> bool {
+    NEXT_START.get().is_some()
+        || NEXT_RUN.get().is_some()
+        || NEXT_FINISH.get().is_some()
+        || NEXT_END.get().is_some()
 }
 
 /// Runs `f`, whose statements keep states. When it raises, the caller must undo the transaction or
 /// subtransaction around it.
 pub fn keeping<T>(f: impl FnOnce() -> T) -> T {
-    if WATCHED.get() || !settings::keep_states() || STATES.with_borrow(|s| s.block.is_some()) {
+    if is_watched() || !settings::keep_states() || STATES.with_borrow(|s| s.block.is_some()) {
         return f();
     }
     // SAFETY: the context is deleted below or with the transaction; the owner outlives this frame.

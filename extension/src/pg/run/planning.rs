@@ -13,6 +13,7 @@ pub use chainify_rules::plans::Origin;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
+use crate::pg::base::next::Next;
 use crate::pg::base::outermost;
 use crate::pg::describe::analysis::describe;
 use crate::pg::describe::call::describe_call;
@@ -39,10 +40,11 @@ pub struct Watch {
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
 
+static NEXT_PLANNER: Next<pg_sys::planner_hook_type> = Next::new();
+static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
+static NEXT_FMGR: Next<pg_sys::needs_fmgr_hook_type> = Next::new();
+
 thread_local! {
-    static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
-    static NEXT_START: Cell<pg_sys::ExecutorStart_hook_type> = const { Cell::new(None) };
-    static NEXT_FMGR: Cell<pg_sys::needs_fmgr_hook_type> = const { Cell::new(None) };
     /// Plans of submitted statements may have the texts of SQL functions in place of their calls.
     static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
     /// The query that the planner works on is such a one.
@@ -66,12 +68,9 @@ pub fn watch(watch: &'static Watch) {
     }
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
-        NEXT_PLANNER.set(pg_sys::planner_hook);
-        pg_sys::planner_hook = Some(on_plan);
-        NEXT_START.set(pg_sys::ExecutorStart_hook);
-        pg_sys::ExecutorStart_hook = Some(on_start);
-        NEXT_FMGR.set(pg_sys::needs_fmgr_hook);
-        pg_sys::needs_fmgr_hook = Some(needs_hook);
+        NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
+        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
+        NEXT_FMGR.install(&raw mut pg_sys::needs_fmgr_hook, needs_hook);
     }
 }
 

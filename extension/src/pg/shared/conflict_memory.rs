@@ -12,6 +12,7 @@ use std::ptr::{addr_of_mut, null_mut};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
+use crate::pg::base::next::Next;
 
 /// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
 const EXECUTORS_MAX: usize = 64;
@@ -69,21 +70,20 @@ pub struct Reason {
 
 const TRANCHE: &std::ffi::CStr = c"chainify";
 
+static NEXT_REQUEST: Next<pg_sys::shmem_request_hook_type> = Next::new();
+static NEXT_STARTUP: Next<pg_sys::shmem_startup_hook_type> = Next::new();
+
 thread_local! {
     static HEAD: Cell<*mut Head> = const { Cell::new(null_mut()) };
     static LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(null_mut()) };
-    static NEXT_REQUEST: Cell<pg_sys::shmem_request_hook_type> = const { Cell::new(None) };
-    static NEXT_STARTUP: Cell<pg_sys::shmem_startup_hook_type> = const { Cell::new(None) };
 }
 
 /// Asks for the memory; once, while the library is loaded by the postmaster.
 pub fn request() {
     // SAFETY: hooks are set while the postmaster loads libraries.
     unsafe {
-        NEXT_REQUEST.set(pg_sys::shmem_request_hook);
-        pg_sys::shmem_request_hook = Some(on_request);
-        NEXT_STARTUP.set(pg_sys::shmem_startup_hook);
-        pg_sys::shmem_startup_hook = Some(on_startup);
+        NEXT_REQUEST.install(&raw mut pg_sys::shmem_request_hook, on_request);
+        NEXT_STARTUP.install(&raw mut pg_sys::shmem_startup_hook, on_startup);
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::Relaxed};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::enter;
+use crate::pg::base::next::Next;
 
 /// Verifications that are told of at the same moment in one server; of further ones nothing is.
 const PLACES: usize = 32;
@@ -55,20 +56,19 @@ pub struct Seen {
 
 const NAME: &std::ffi::CStr = c"chainify progress";
 
+static NEXT_REQUEST: Next<pg_sys::shmem_request_hook_type> = Next::new();
+static NEXT_STARTUP: Next<pg_sys::shmem_startup_hook_type> = Next::new();
+
 thread_local! {
     static FIRST: Cell<*const Place> = const { Cell::new(null_mut()) };
-    static NEXT_REQUEST: Cell<pg_sys::shmem_request_hook_type> = const { Cell::new(None) };
-    static NEXT_STARTUP: Cell<pg_sys::shmem_startup_hook_type> = const { Cell::new(None) };
 }
 
 /// Asks for the memory; once, while the library is loaded by the postmaster.
 pub fn request() {
     // SAFETY: hooks are set while the postmaster loads libraries.
     unsafe {
-        NEXT_REQUEST.set(pg_sys::shmem_request_hook);
-        pg_sys::shmem_request_hook = Some(on_request);
-        NEXT_STARTUP.set(pg_sys::shmem_startup_hook);
-        pg_sys::shmem_startup_hook = Some(on_startup);
+        NEXT_REQUEST.install(&raw mut pg_sys::shmem_request_hook, on_request);
+        NEXT_STARTUP.install(&raw mut pg_sys::shmem_startup_hook, on_startup);
     }
 }
 

@@ -5,7 +5,6 @@
 //!
 //! The rows pass the executor as rows of NULLs: it counts them and stops where it always does. A
 //! receiver of ours stands in front of the client's, and sends the message in their place.
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 
 use pgrx::pg_sys;
@@ -13,17 +12,15 @@ use pgrx::pg_sys;
 use super::scan::Scan;
 use crate::pg::base::error::enter;
 use crate::pg::base::major::{self, executor_run_hook, Run};
+use crate::pg::base::next::Next;
 
-thread_local! {
-    static NEXT_RUN: Cell<pg_sys::ExecutorRun_hook_type> = const { Cell::new(None) };
-}
+static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
 
 /// Installs the hook in front of those there already; once, while the library is loaded.
 pub(super) fn install() {
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
-        NEXT_RUN.set(pg_sys::ExecutorRun_hook);
-        pg_sys::ExecutorRun_hook = Some(run_hook);
+        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
     }
 }
 

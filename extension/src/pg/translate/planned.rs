@@ -2,7 +2,6 @@
 //!
 //! PostgreSQL's own plan is made in any case. It has the cost, and it is what runs when the worker
 //! does not answer ([`super::scan`]).
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::NonNull;
 
@@ -16,12 +15,11 @@ use super::scan;
 use super::watch::watching;
 pub use super::watch::Watch;
 use crate::pg::base::error::enter;
+use crate::pg::base::next::Next;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 
-thread_local! {
-    static NEXT_PLANNER: Cell<pg_sys::planner_hook_type> = const { Cell::new(None) };
-}
+static NEXT_PLANNER: Next<pg_sys::planner_hook_type> = Next::new();
 
 c_functions! {
     fn standard_planner(
@@ -40,8 +38,7 @@ pub fn watch(watch: &'static Watch) {
     as_sent::install();
     // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
     unsafe {
-        NEXT_PLANNER.set(pg_sys::planner_hook);
-        pg_sys::planner_hook = Some(on_plan);
+        NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
     }
 }
 
