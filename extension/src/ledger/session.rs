@@ -1,6 +1,8 @@
 //! The rights of this session on ledger tables at the moment.
 use std::cell::Cell;
 
+use crate::pg::base::own_work;
+
 /// Set by the executor around what it runs; everything else is `Outside`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -38,13 +40,15 @@ pub fn set_plain(plain: bool) {
 
 /// Runs `f` in `mode`; the old one returns however `f` ends.
 pub fn with<T>(mode: Mode, f: impl FnOnce() -> T) -> T {
-    struct Restore(Mode);
+    struct Restore(Mode, bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             MODE.set(self.0);
+            own_work::set(self.1);
         }
     }
-    let _restore = Restore(MODE.replace(mode));
+    let is_own_work = mode != Mode::Outside;
+    let _restore = Restore(MODE.replace(mode), own_work::set(is_own_work));
     f()
 }
 

@@ -31,6 +31,7 @@ use crate::pg::base::catalog::NO_RELATION;
 use crate::pg::base::error::{enter, without_raising, PgError};
 use crate::pg::base::major::{executor_run_hook, Run};
 use crate::pg::base::next::Next;
+use crate::pg::base::own_work;
 use crate::pg::base::subtransaction::{self, Hooks};
 use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::state::{
@@ -210,9 +211,12 @@ fn reason() -> PgError {
 }
 
 unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
-    elsewhere::forget();
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
+        if own_work::runs() {
+            return start(query, flags);
+        }
+        elsewhere::forget();
         enter(|| {
             if given_up_later() {
                 return;
@@ -230,10 +234,7 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
                 }
             }
         });
-        match NEXT_START.get() {
-            Some(next) => next(query, flags),
-            None => raw::standard_ExecutorStart(query, flags),
-        }
+        start(query, flags);
         if is_open() {
             enter(|| {
                 if let Some(watch) = wanted() {
@@ -244,11 +245,27 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     }
 }
 
+/// # Safety
+/// The arguments must be those of the hook.
+unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: the arguments are passed on.
+    unsafe {
+        match NEXT_START.get() {
+            Some(next) => next(query, flags),
+            None => raw::standard_ExecutorStart(query, flags),
+        }
+    }
+}
+
 executor_run_hook!(run_hook, on_run);
 
 /// # Safety
 /// The arguments must be those of the hook.
 unsafe fn on_run(run: Run) {
+    if own_work::runs() {
+        // SAFETY: the arguments are passed on.
+        return unsafe { run.go_on(NEXT_RUN.get()) };
+    }
     // SAFETY: the executor's caller passes a query that has started.
     let done = unsafe {
         enter(|| {
@@ -270,14 +287,18 @@ unsafe fn on_run(run: Run) {
 }
 
 unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
-    DEPTH.set(DEPTH.get() + 1);
     // SAFETY: the argument is passed on.
-    unsafe {
+    let finish = || unsafe {
         match NEXT_FINISH.get() {
             Some(next) => next(query),
             None => raw::standard_ExecutorFinish(query),
         }
+    };
+    if own_work::runs() {
+        return finish();
     }
+    DEPTH.set(DEPTH.get() + 1);
+    finish();
     DEPTH.set(DEPTH.get().saturating_sub(1));
 }
 

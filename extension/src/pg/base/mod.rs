@@ -23,6 +23,7 @@ pub mod next;
 pub mod outermost;
 pub mod own_lock;
 pub mod own_search_path;
+pub mod own_work;
 pub mod pieces;
 pub mod prepared;
 pub mod raised;

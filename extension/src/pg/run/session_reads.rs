@@ -12,6 +12,7 @@ use pgrx::pg_sys;
 
 pub use crate::pg::access::reads::RowsRead;
 use crate::pg::access::{reads, template_of_reads};
+use crate::pg::base::own_work;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::plan_notes::{mark, values, Notes, Subject};
 
@@ -82,6 +83,9 @@ pub(super) unsafe fn mark_plan(plan: *mut pg_sys::PlannedStmt, number: u32) {
 /// # Safety
 /// `description` must be what ExecutorStart is given.
 pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
+    if own_work::runs() {
+        return;
+    }
     // SAFETY: by the caller's promise; a plan lists the relations it uses.
     unsafe {
         let Some(watch) = WATCH.get().filter(|watch| (watch.wanted)()) else {

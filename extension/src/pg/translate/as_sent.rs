@@ -40,6 +40,9 @@ unsafe fn on_run(run: Run) {
     unsafe {
         let query = run.query;
         let client = (*query).dest;
+        if !is_client(client) {
+            return run.go_on(NEXT_RUN.get());
+        }
         if let Some(receiver) = enter(|| in_front(query)) {
             (*query).dest = receiver;
         }
@@ -51,14 +54,11 @@ unsafe fn on_run(run: Run) {
 /// A receiver for the rows of the worker; None: the query is another, or its rows have to be read.
 ///
 /// # Safety
-/// The query must have started.
+/// The query must have started, and its rows must go to a client.
 unsafe fn in_front(query: *mut pg_sys::QueryDesc) -> Option<*mut pg_sys::DestReceiver> {
     // SAFETY: by the caller's promise; the receiver is made in the memory of the query.
     unsafe {
         let client = (*query).dest;
-        if !is_client(client) {
-            return None;
-        }
         let scan = Scan::on_top((*query).planstate)?;
         if !reads_texts_once(query) || !are_shown_alike((*query).tupDesc) {
             return None;
