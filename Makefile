@@ -59,7 +59,7 @@ install:
 	@test -x $(CHAINIFY) || { echo 'install: $(CHAINIFY) is missing; run make build first, as an ordinary user' >&2; exit 1; }
 	SHIPPED=1 DESTDIR=$(DESTDIR) scripts/install-extension $(PG_CONFIG)
 	install -D -m 755 $(CHAINIFY) $(DESTDIR)$(PREFIX)/bin/chainify
-	if [ -x $(WORKER) ]; then install -D -m 755 $(WORKER) $(DESTDIR)$(PREFIX)/bin/chainify-analytics; fi
+	if [ -x $(WORKER) ]; then install -s -D -m 755 $(WORKER) $(DESTDIR)$(PREFIX)/bin/chainify-analytics; fi
 
 ## dist: a tarball of the results of `make build` and `make build-analytics`, documents and chart, to unpack and install without Go and Rust (build/dist); ANALYTICS=0: without the worker, whose first build takes long
 .PHONY: dist

@@ -233,9 +233,13 @@ type answers struct {
 	dead bool
 }
 
-func (a *answers) send(r *wire.NodeResponse) {
+func (a *answers) send(r *wire.NodeResponse) { a.sendAfter(r, func() {}) }
+
+// sendAfter calls first when it is the answer's turn to be written, and before any of it is.
+func (a *answers) sendAfter(r *wire.NodeResponse, first func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	first()
 	if a.dead {
 		return
 	}

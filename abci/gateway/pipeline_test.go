@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -107,6 +108,24 @@ func TestSubmissionsArePipelinedOnOneConnection(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The next request of a client that has its answer finds the place free.
+func TestAPlaceIsFreeBeforeTheAnswerIsThere(t *testing.T) {
+	near, far := net.Pipe() // nothing is written before somebody reads
+	defer far.Close()
+	free := make(chan struct{})
+	var sent sync.WaitGroup
+	sent.Go(func() { (&answers{conn: near}).sendAfter(&wire.NodeResponse{Request: 7}, func() { close(free) }) })
+	select {
+	case <-free:
+	case <-time.After(10 * time.Second):
+		t.Error("the place is not free before the answer is read")
+	}
+	if r := receive(t, far); r.Request != 7 {
+		t.Errorf("answer %v", r)
+	}
+	sent.Wait()
 }
 
 // lastFirst is a database with policies in which the first transaction's rehearsal ends when so

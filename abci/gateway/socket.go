@@ -198,12 +198,12 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			turn, over = turns.next()
 		}
 		requests.Go(func() {
-			defer func() { <-slots }()
 			answer := s.handle.answer(ctx, turn, request)
 			give()
 			over() // before it is sent: who does not take in answers holds up nothing else
 			s.handle.await(ctx, request, answer)
-			out.send(answer)
+			// A client that has the answer may send the next request at once, which needs the place.
+			out.sendAfter(answer, func() { <-slots })
 		})
 	}
 }
