@@ -202,7 +202,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 			give()
 			over() // before it is sent: who does not take in answers holds up nothing else
 			s.handle.await(ctx, request, answer)
-			// A client that has the answer may send the next request at once, which needs the place.
+			// A client that has the answer may ask again at once, and needs the place.
 			out.sendAfter(answer, func() { <-slots })
 		})
 	}
