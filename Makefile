@@ -347,7 +347,7 @@ performance:
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test: export CARGO_PROFILE_RELEASE_DEBUG = false
 test: export CARGO_INCREMENTAL = 0
-# check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector.
+# check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector. -w leaves out debuggers' tables.
 test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
