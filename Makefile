@@ -340,7 +340,7 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs. First the tests of the pure crates, check, and the tests of deployment and pages beside test-go. Then e2e; then the SQL tests beside test-bench, test-analytics, the tests of MariaDB and random blocks
+## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, random blocks and test-bench beside test-go. Then e2e; then the SQL tests and MariaDB's beside test-analytics and test-extension
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
 # information of what is built here, nor builds it again.
