@@ -30,7 +30,7 @@ func (g *generator) proposals() []*wire.Proposal {
 			all = append(all, &wire.Proposal{Kind: wire.Kind_KIND_SQL, Sql: pick(g.Rand, refusedStatements)})
 		}
 	}
-	for range g.IntN(3) {
+	for range 1 + g.IntN(3) {
 		at := g.IntN(len(all))
 		all = slices.Insert(all, at, &wire.Proposal{Kind: wire.Kind_KIND_DEPLOY, Sql: pick(g.Rand, randomDeploys)})
 		all = append(all, &wire.Proposal{Kind: wire.Kind_KIND_SQL, Sql: fmt.Sprintf("INSERT INTO extra (id, n) VALUES (%d, 1)", g.Int32())})
