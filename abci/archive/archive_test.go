@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,10 +158,7 @@ func crashes(t *testing.T, at int, after bool, want Verdict) bool {
 	crashing := o
 	crashing.Store = &broken{Store: store, at: at, after: after}
 	a := New(crashing)
-	m, err := a.Step(t.Context(), 0)
-	for err == nil && m != nil {
-		m, err = a.Step(t.Context(), 0)
-	}
+	err := a.Run(t.Context(), 0, func(*Manifest) {})
 	if err != nil && !errors.Is(err, errCrash) && !errors.Is(err, ErrFalse) {
 		t.Fatal(err)
 	}
@@ -170,6 +168,29 @@ func crashes(t *testing.T, at int, after bool, want Verdict) bool {
 		t.Fatalf("crash at %d, after %t: %+v, %+v, want %+v", at, after, v, d.head, want)
 	}
 	return err != nil
+}
+
+// A run ends with the blocks that were certified when it began, though more are certified while a
+// range is written.
+func TestARunEndsWhileTheChainGrows(t *testing.T) {
+	d := newDatabase(t, 9)
+	d.head.Certified = 3
+	a := New(options(t, d, memory{}))
+	grows := func(last *[]uint64) func(*Manifest) {
+		return func(m *Manifest) {
+			*last = append(*last, m.Last)
+			d.head.Certified = min(9, d.head.Certified+2)
+		}
+	}
+	for _, want := range []uint64{3, 5, 7, 9} {
+		var last []uint64
+		if err := a.Run(t.Context(), 0, grows(&last)); err != nil || !slices.Equal(last, []uint64{want}) {
+			t.Fatalf("a run archived up to %d, want one range up to %d: %v", last, want, err)
+		}
+	}
+	if err := a.Run(t.Context(), 0, func(m *Manifest) { t.Errorf("blocks up to %d are archived twice", m.Last) }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Files that a crash left half written are cleared away.

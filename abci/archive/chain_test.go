@@ -214,14 +214,8 @@ func archived(t testing.TB, d *database) Directory {
 
 func archiveAll(t testing.TB, a *Archiver) (ranges int) {
 	t.Helper()
-	for {
-		m, err := a.Step(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m == nil {
-			return ranges
-		}
-		ranges++
+	if err := a.Run(t.Context(), 0, func(*Manifest) { ranges++ }); err != nil {
+		t.Fatal(err)
 	}
+	return ranges
 }

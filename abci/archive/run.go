@@ -49,6 +49,26 @@ func New(opt Options) *Archiver {
 // ErrFalse says that the database or the archive is not as the organisations agreed.
 var ErrFalse = errors.New("not as agreed")
 
+// Run archives the blocks that are certified when it begins, up to a block, 0 for all of them. It
+// tells each range when the archive has it. Blocks certified meanwhile are for the next run: a busy
+// chain has some after each range, however small, and the run would not end.
+func (a *Archiver) Run(ctx context.Context, to uint64, each func(*Manifest)) error {
+	head, err := a.opt.Source.ArchiveHead(ctx)
+	if err != nil {
+		return err
+	}
+	if to == 0 || to > head.Certified {
+		to = head.Certified
+	}
+	for {
+		m, err := a.Step(ctx, to)
+		if err != nil || m == nil {
+			return err
+		}
+		each(m)
+	}
+}
+
 // Step archives the next range of certified blocks up to a block, 0 for all, verifies it in the
 // archive and tells the database. It returns nil when there is none. After an error, or a crash,
 // the next one does the same again.

@@ -53,7 +53,7 @@ type archiving struct {
 
 // archiver is archive.Archiver.
 type archiver interface {
-	Step(ctx context.Context, to uint64) (*archive.Manifest, error)
+	Run(ctx context.Context, to uint64, each func(*archive.Manifest)) error
 	Holds(ctx context.Context, after, to uint64) error
 }
 
@@ -178,17 +178,13 @@ func (a *archiving) step(ctx context.Context) error {
 		}
 		defer unlock()
 	}
-	for {
-		m, err := a.archiver.Step(ctx, 0)
-		if err != nil {
-			return err
-		}
-		if m == nil {
-			break
-		}
+	err := a.archiver.Run(ctx, 0, func(m *archive.Manifest) {
 		a.log.Info("archived", "first", m.First, "last", m.Last, "transactions", m.Rows(archive.Transactions), "changes", m.Rows(archive.Changes), "bytes", m.Bytes())
+	})
+	if err == nil {
+		err = a.drop(ctx)
 	}
-	if err := a.drop(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	head, err := a.database.ArchiveHead(ctx)
@@ -198,7 +194,8 @@ func (a *archiving) step(ctx context.Context) error {
 	return err
 }
 
-// drop has dropped what may go, a little at a time.
+// drop has dropped what may go when it begins, a little at a time. Blocks that may go later are for
+// the next turn, together.
 func (a *archiving) drop(ctx context.Context) error {
 	if a.keep == 0 {
 		return nil
@@ -207,11 +204,12 @@ func (a *archiving) drop(ctx context.Context) error {
 	if err != nil || min(head.Archived, head.Certified) <= head.Dropped+a.keep {
 		return err
 	}
-	if err := a.archiver.Holds(ctx, head.Dropped, min(head.Archived, head.Certified-a.keep)); err != nil {
+	to := min(head.Archived, head.Certified-a.keep)
+	if err := a.archiver.Holds(ctx, head.Dropped, to); err != nil {
 		return fmt.Errorf("nothing is dropped: %w", err)
 	}
 	rows, last := uint64(0), uint64(0)
-	for {
+	for last < to {
 		block, gone, err := a.database.DropArchived(ctx, a.keep, dropRows)
 		if err != nil {
 			return err

@@ -23,6 +23,7 @@ type archivedDatabase struct {
 	archive.Database
 	head  archive.Head
 	keep  uint64
+	grows uint64 // certified blocks that come during a call
 	calls int
 	fails error
 }
@@ -35,6 +36,7 @@ func (f *archivedDatabase) DropArchived(_ context.Context, keep, rowsMax uint64)
 		return 0, 0, nil
 	}
 	f.head.Dropped += 10
+	f.head.Certified += f.grows
 	return f.head.Dropped, 100, nil
 }
 
@@ -59,7 +61,7 @@ type whole struct {
 	after, to uint64
 }
 
-func (w *whole) Step(context.Context, uint64) (*archive.Manifest, error) { return nil, nil }
+func (w *whole) Run(context.Context, uint64, func(*archive.Manifest)) error { return nil }
 
 func (w *whole) Holds(_ context.Context, after, to uint64) error {
 	w.after, w.to = after, to
@@ -86,6 +88,17 @@ func TestTheNodeHasDroppedWhatIsArchived(t *testing.T) {
 	a.keep = 0
 	if err := a.drop(t.Context()); err != nil || d.calls != 8 {
 		t.Errorf("%d calls, %v", d.calls, err)
+	}
+}
+
+// Dropping ends with the blocks that might go when it began, though the chain grows as fast.
+func TestDroppingEndsWhileTheChainGrows(t *testing.T) {
+	d := &archivedDatabase{head: archive.Head{Certified: 100, Archived: 100}, grows: 10}
+	a := newArchiving(t, d, &seen{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := a.drop(ctx); err != nil || d.head.Dropped != 80 || d.calls != 8 {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

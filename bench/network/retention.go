@@ -219,22 +219,29 @@ func (t *retention) archive(ctx context.Context, o *harness.Organisation) error 
 	return err
 }
 
-// drop does as the node does, which keeps 10,000 blocks at least.
+// drop does as the node does, which keeps 10,000 blocks at least. It drops the blocks that may go
+// when it begins.
 func drop(ctx context.Context, o *harness.Organisation, keep int) (err error) {
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	for {
+	var to int64
+	if err := conn.QueryRow(ctx, "SELECT least(a.block, p.number - $1) FROM chainify_node.archived() a, chainify_node.position() p", keep).Scan(&to); err != nil {
+		return err
+	}
+	for last := int64(0); last < to; {
 		var block *int64
 		if err := conn.QueryRow(ctx, "SELECT block FROM chainify_node.drop_archived($1, $2)", keep, dropRows).Scan(&block); err != nil || block == nil {
 			return err
 		}
+		last = *block
 		if err := until(ctx, time.Now().Add(dropPause)); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // disks are the bytes on disk of one organisation of each kind, in megabytes. PostgreSQL's log and

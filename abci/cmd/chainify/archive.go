@@ -95,8 +95,8 @@ func newArchiveRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --home DIR",
 		Short: "Archive all certified blocks that are not archived yet",
-		Long: `run writes them to the place of [retention] archive, reads the files back, verifies them, and signs them by the organisation's
-gateway key. It says each range when the archive has it. Stopped at any moment, the next run goes on. The node may run or not.
+		Long: `run writes the blocks that are certified when it begins to the place of [retention] archive. It reads the files back, verifies
+them, and signs them by the organisation's gateway key. It says each range when the archive has it. Stopped at any moment, the next run goes on. The node may run or not.
 Where keys or organisations have changed since the genesis, the governance record says so (chainify governance record).
 
 ` + archiveExitHelp,
@@ -120,7 +120,7 @@ Where keys or organisations have changed since the genesis, the governance recor
 	}
 	homeFlag(cmd, &home)
 	cmd.Flags().StringVar(&governance, "governance", "", "the record of governance changes since the genesis")
-	numberFlag(cmd, &to, "to", "the last block to archive; left out: the last one that is certified")
+	numberFlag(cmd, &to, "to", "the last block to archive; left out: the last one that is certified now")
 	asJSON.flag(cmd)
 	return cmd
 }
@@ -133,17 +133,14 @@ func runArchive(cmd *cobra.Command, store archive.Store, options archive.Options
 		}
 		defer unlock()
 	}
-	ranges, a := []rangeJSON{}, archive.New(options)
-	for {
-		m, err := a.Step(cmd.Context(), to)
-		if err != nil || m == nil {
-			return ranges, err
-		}
+	ranges := []rangeJSON{}
+	err := archive.New(options).Run(cmd.Context(), to, func(m *archive.Manifest) {
 		ranges = append(ranges, rangeOf(m))
 		if !asJSON {
 			fmt.Fprintf(cmd.OutOrStdout(), "archived %s\n", rangeOf(m))
 		}
-	}
+	})
+	return ranges, err
 }
 
 // archiveOptions are those of a home.
