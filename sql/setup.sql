@@ -27,13 +27,16 @@ GRANT CREATE ON SCHEMA public TO alice;
 DO $$ BEGIN PERFORM chainify_node.init('testchain', 'acme', '[]'); END $$;
 
 -- Protobuf by hand: varint, and a length-delimited field.
-CREATE FUNCTION test.varint(n bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-    WITH RECURSIVE v (rest, out) AS (
-        SELECT n, ''::bytea
-        UNION ALL
-        SELECT rest >> 7, out || set_byte('\x00', 0, ((rest & 127) | CASE WHEN rest > 127 THEN 128 ELSE 0 END)::int)
-        FROM v WHERE rest > 0 OR out = ''
-    ) SELECT out FROM v WHERE rest = 0 AND out <> '' ORDER BY length(out) LIMIT 1
+CREATE FUNCTION test.varint(n bigint) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    out bytea := '';
+BEGIN
+    WHILE n > 127 LOOP
+        out := out || set_byte('\x00', 0, ((n & 127) | 128)::int);
+        n := n >> 7;
+    END LOOP;
+    RETURN out || set_byte('\x00', 0, n::int);
+END
 $$;
 CREATE FUNCTION test.field(number int, value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN value IS NULL OR value = '' THEN '' ELSE test.varint(number * 8 + 2) || test.varint(length(value)) || value END

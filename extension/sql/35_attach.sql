@@ -2,9 +2,12 @@
 
 -- The definition of a table as text: equal text, equal behaviour. Names of constraints, triggers and indexes are
 -- left out: they may differ between organisations and decide nothing. Pinned here is what PostgreSQL words definitions by; the
--- settings that output functions look at are pinned by the callers.
+-- settings that output functions look at are pinned by the callers. In PL/pgSQL, as other texts of definitions, because a session plans it
+-- once: planning takes longer than the text, and a DEPLOY transaction asks for the text of every table.
 CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+BEGIN
+    RETURN (
     WITH lines (kind, line) AS (
         SELECT 1, format('column %s %I %s%s%s%s%s',
                    (SELECT c.ordinal FROM chainify_ledger.ledger_table t JOIN chainify_ledger.ledger_column c ON c.table_id = t.id
@@ -90,7 +93,8 @@ CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
             SELECT 'inherits ' || i.inhparent::regclass
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhrelid = p.relid AND NOT c.relispartition) o (line)
     )
-    SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line)
+    SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line));
+END
 $$;
 
 -- The SHA-256 of the words that PostgreSQL has for a table.
@@ -101,11 +105,16 @@ CREATE FUNCTION chainify_ledger.wording(tbl regclass) RETURNS bytea
 -- The hash of a ledger table's definition as it is now. Where schema text 2 described it, and PostgreSQL words it otherwise now, the new
 -- words stand in place of that text.
 CREATE FUNCTION chainify_ledger.live_schema_hash(tbl regclass) RETURNS bytea
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN t.wording = chainify_ledger.wording(tbl) THEN chainify_ledger.shared_schema_hash(t.shared_text)
-                WHEN t.wording IS NOT NULL THEN chainify_ledger.shared_schema_hash(chainify_ledger.schema_text(tbl))
-                ELSE chainify_ledger.schema_hash(chainify_ledger.schema_text(tbl)) END
-    FROM (SELECT tbl) one LEFT JOIN chainify_ledger.ledger_table t ON t.relation = tbl AND t.detached_at IS NULL
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    words text := chainify_ledger.schema_text(tbl);
+    agreed record;
+BEGIN
+    SELECT t.wording, t.shared_text INTO agreed FROM chainify_ledger.ledger_table t WHERE t.relation = tbl AND t.detached_at IS NULL;
+    RETURN CASE WHEN agreed.wording IS NULL THEN chainify_ledger.schema_hash(words)
+                WHEN agreed.wording = sha256(convert_to(words, 'UTF8')) THEN chainify_ledger.shared_schema_hash(agreed.shared_text)
+                ELSE chainify_ledger.shared_schema_hash(words) END;
+END
 $$;
 
 -- A part of a table that schema text 2 has no words for; NULL: there is none. Names and types are left to the text itself.

@@ -3,14 +3,16 @@
 
 -- The rights on an object that the ledger knows of: those of PUBLIC, of the owner and of roles that DEPLOY transactions named.
 CREATE FUNCTION chainify_ledger.rights_text(acl aclitem[], kind "char", owner oid) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(string_agg(format(E'\ngrant %s to %s', rights, grantee), '' ORDER BY grantee COLLATE "C"), '')
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT coalesce(string_agg(format(E'\ngrant %s to %s', rights, grantee), '' ORDER BY grantee COLLATE "C"), '')
     FROM (SELECT CASE WHEN a.grantee = 0 THEN 'public' ELSE quote_ident(r.rolname) END AS grantee,
                  string_agg(DISTINCT (lower(a.privilege_type) || CASE WHEN a.is_grantable THEN '*' ELSE '' END) COLLATE "C", ',') AS rights
           FROM aclexplode(coalesce(acl, acldefault(kind, owner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
           WHERE (a.grantee IN (0, owner) OR r.rolname IN (SELECT name FROM chainify_ledger.governed_role))
             AND a.privilege_type <> 'MAINTAIN' -- since PostgreSQL 17
-          GROUP BY 1) g
+          GROUP BY 1) g);
+END
 $$;
 
 -- The owner of an object under the ledger.
@@ -26,61 +28,66 @@ $$;
 -- The definition of an object as text; no row when there is none, or one of a kind that the ledger does not follow.
 -- Columns, constraints, policies and indexes of a table are in its schema text.
 CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TABLE (kind text, identity text, definition text)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' ELSE 'table' END, format('%I.%I', n.nspname, c.relname),
-           format('owner %I', pg_get_userbyid(c.relowner))
-           || chainify_ledger.rights_text(c.relacl, CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)
-           || coalesce((SELECT string_agg(format(E'\ncolumn %I', a.attname) || chainify_ledger.rights_text(a.attacl, 'c', c.relowner), '' ORDER BY a.attnum)
-                        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attacl IS NOT NULL), '')
-           || CASE WHEN c.relkind = 'v' THEN
-                  E'\ncolumns ' || (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)
-                                    FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0)
-                  || coalesce(E'\nwith ' || (SELECT string_agg(o, ', ' ORDER BY o COLLATE "C") FROM unnest(c.reloptions) o), '')
-                  || E'\n' || chainify_ledger.settled(chainify_ledger.view_text(c.oid))
-                  || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_ruledef(r.oid)), '' ORDER BY r.rulename) FROM pg_rewrite r
-                               WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), '')
-                  || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_triggerdef(t.oid)), '' ORDER BY t.tgname) FROM pg_trigger t
-                               WHERE t.tgrelid = c.oid), '')
-              ELSE '' END
-           || coalesce((SELECT format(E'\nas %s start %s', format_type(s.seqtypid, NULL), s.seqstart)
-                        || coalesce((SELECT format(E'\nowned by %s.%I', d.refobjid::regclass, a.attname)
-                                     FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-                                     WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass
-                                       AND d.deptype IN ('a', 'i')), '')
-                        FROM pg_sequence s WHERE s.seqrelid = c.oid), '')
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE class = 'pg_class'::regclass AND c.oid = object AND c.relkind IN ('r', 'p', 'v', 'S')
-    UNION ALL
-    SELECT CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, i.identity,
-           format('owner %I', pg_get_userbyid(p.proowner)) || chainify_ledger.rights_text(p.proacl, 'f', p.proowner)
-           || E'\n' || CASE WHEN p.prosqlbody IS NULL THEN pg_get_functiondef(p.oid) ELSE chainify_ledger.settled(pg_get_functiondef(p.oid)) END
-    FROM pg_proc p, pg_identify_object(class, p.oid, 0) i
-    WHERE class = 'pg_proc'::regclass AND p.oid = object AND p.prokind IN ('f', 'p')
-    UNION ALL
-    SELECT 'schema', quote_ident(n.nspname),
-           format('owner %I', pg_get_userbyid(n.nspowner)) || chainify_ledger.rights_text(n.nspacl, 'n', n.nspowner)
-    FROM pg_namespace n WHERE class = 'pg_namespace'::regclass AND n.oid = object
-    UNION ALL
-    SELECT 'type', format('%I.%I', n.nspname, t.typname),
-           format('owner %I', pg_get_userbyid(t.typowner)) || chainify_ledger.rights_text(t.typacl, 'T', t.typowner)
-           || CASE t.typtype
-                  WHEN 'e' THEN coalesce((SELECT string_agg(E'\nvalue ' || quote_literal(e.enumlabel), '' ORDER BY e.enumsortorder)
-                                          FROM pg_enum e WHERE e.enumtypid = t.oid), '')
-                  WHEN 'd' THEN format(E'\ndomain of %s%s%s', format_type(t.typbasetype, t.typtypmod),
-                                       CASE WHEN t.typnotnull THEN ' not null' END, ' default ' || t.typdefault)
-                       || coalesce((SELECT ' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
-                                    FROM pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = t.typcollation), '')
-                       || coalesce((SELECT string_agg(E'\n' || k.text, '' ORDER BY k.text COLLATE "C")
-                                    FROM (SELECT contypid, chainify_ledger.settled(pg_get_constraintdef(oid)) AS text FROM pg_constraint WHERE contype <> 'n') k WHERE k.contypid = t.oid), '')
-                  ELSE coalesce((SELECT string_agg(format(E'\nattribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod))
-                                            || coalesce(' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname), ''), '' ORDER BY a.attnum)
-                                 FROM pg_attribute a LEFT JOIN pg_collation co ON co.oid = a.attcollation
-                                 LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
-                                 WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '')
-              END
-    FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
-    WHERE class = 'pg_type'::regclass AND t.oid = object
-      AND (t.typtype IN ('e', 'd') OR t.typtype = 'c' AND (SELECT c.relkind FROM pg_class c WHERE c.oid = t.typrelid) = 'c')
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    IF class = 'pg_class'::regclass THEN
+        RETURN QUERY SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' ELSE 'table' END, format('%I.%I', n.nspname, c.relname),
+               format('owner %I', pg_get_userbyid(c.relowner))
+               || chainify_ledger.rights_text(c.relacl, CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)
+               || coalesce((SELECT string_agg(format(E'\ncolumn %I', a.attname) || chainify_ledger.rights_text(a.attacl, 'c', c.relowner), '' ORDER BY a.attnum)
+                            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attacl IS NOT NULL), '')
+               || CASE WHEN c.relkind = 'v' THEN
+                      E'\ncolumns ' || (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)
+                                        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0)
+                      || coalesce(E'\nwith ' || (SELECT string_agg(o, ', ' ORDER BY o COLLATE "C") FROM unnest(c.reloptions) o), '')
+                      || E'\n' || chainify_ledger.settled(chainify_ledger.view_text(c.oid))
+                      || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_ruledef(r.oid)), '' ORDER BY r.rulename) FROM pg_rewrite r
+                                   WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), '')
+                      || coalesce((SELECT string_agg(E'\n' || chainify_ledger.settled(pg_get_triggerdef(t.oid)), '' ORDER BY t.tgname) FROM pg_trigger t
+                                   WHERE t.tgrelid = c.oid), '')
+                  ELSE '' END
+               || coalesce((SELECT format(E'\nas %s start %s', format_type(s.seqtypid, NULL), s.seqstart)
+                            || coalesce((SELECT format(E'\nowned by %s.%I', d.refobjid::regclass, a.attname)
+                                         FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+                                         WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass
+                                           AND d.deptype IN ('a', 'i')), '')
+                            FROM pg_sequence s WHERE s.seqrelid = c.oid), '')
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = object AND c.relkind IN ('r', 'p', 'v', 'S');
+    ELSIF class = 'pg_proc'::regclass THEN
+        RETURN QUERY SELECT CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, i.identity,
+               format('owner %I', pg_get_userbyid(p.proowner)) || chainify_ledger.rights_text(p.proacl, 'f', p.proowner)
+               || E'\n' || CASE WHEN p.prosqlbody IS NULL THEN pg_get_functiondef(p.oid) ELSE chainify_ledger.settled(pg_get_functiondef(p.oid)) END
+        FROM pg_proc p, pg_identify_object(class, p.oid, 0) i
+        WHERE p.oid = object AND p.prokind IN ('f', 'p');
+    ELSIF class = 'pg_namespace'::regclass THEN
+        RETURN QUERY SELECT 'schema', quote_ident(n.nspname),
+               format('owner %I', pg_get_userbyid(n.nspowner)) || chainify_ledger.rights_text(n.nspacl, 'n', n.nspowner)
+        FROM pg_namespace n WHERE n.oid = object;
+    ELSIF class = 'pg_type'::regclass THEN
+        RETURN QUERY SELECT 'type', format('%I.%I', n.nspname, t.typname),
+               format('owner %I', pg_get_userbyid(t.typowner)) || chainify_ledger.rights_text(t.typacl, 'T', t.typowner)
+               || CASE t.typtype
+                      WHEN 'e' THEN coalesce((SELECT string_agg(E'\nvalue ' || quote_literal(e.enumlabel), '' ORDER BY e.enumsortorder)
+                                              FROM pg_enum e WHERE e.enumtypid = t.oid), '')
+                      WHEN 'd' THEN format(E'\ndomain of %s%s%s', format_type(t.typbasetype, t.typtypmod),
+                                           CASE WHEN t.typnotnull THEN ' not null' END, ' default ' || t.typdefault)
+                           || coalesce((SELECT ' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
+                                        FROM pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = t.typcollation), '')
+                           || coalesce((SELECT string_agg(E'\n' || k.text, '' ORDER BY k.text COLLATE "C")
+                                        FROM (SELECT contypid, chainify_ledger.settled(pg_get_constraintdef(oid)) AS text FROM pg_constraint WHERE contype <> 'n') k WHERE k.contypid = t.oid), '')
+                      ELSE coalesce((SELECT string_agg(format(E'\nattribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod))
+                                                || coalesce(' collate ' || quote_ident(cn.nspname) || '.' || quote_ident(co.collname), ''), '' ORDER BY a.attnum)
+                                     FROM pg_attribute a LEFT JOIN pg_collation co ON co.oid = a.attcollation
+                                     LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+                                     WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '')
+                  END
+        FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+        WHERE t.oid = object
+          AND (t.typtype IN ('e', 'd') OR t.typtype = 'c' AND (SELECT c.relkind FROM pg_class c WHERE c.oid = t.typrelid) = 'c');
+    END IF;
+END
 $$;
 
 CREATE FUNCTION chainify_ledger.definitions_hash(kinds text[], identities text[], definitions text[]) RETURNS bytea

@@ -4,8 +4,10 @@
 -- The parts that a statement makes.
 --   place: what is made later may need what is made before
 CREATE FUNCTION chainify_ledger.schema_parts(tbl regclass) RETURNS TABLE (place integer, line text, make text, unmake text)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
-    WITH named (t) AS (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl)
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY WITH named (t) AS (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl)
     SELECT 1, format('default of %I %s', a.attname, pg_get_expr(d.adbin, d.adrelid)),
            format('ALTER TABLE ONLY %s ALTER COLUMN %I SET DEFAULT %s', t, a.attname, pg_get_expr(d.adbin, d.adrelid)),
            format('ALTER TABLE ONLY %s ALTER COLUMN %I DROP DEFAULT', t, a.attname)
@@ -58,7 +60,8 @@ CREATE FUNCTION chainify_ledger.schema_parts(tbl regclass) RETURNS TABLE (place 
         SELECT 'unlogged ' || q.t, format('ALTER TABLE %s SET LOGGED', q.t) WHERE c.relpersistence = 'u'
         UNION ALL
         SELECT format('inherited by %s', i.inhrelid::regclass), format('ALTER TABLE %s NO INHERIT %s', i.inhrelid::regclass, q.t)
-        FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhrelid WHERE i.inhparent = p.relid AND NOT h.relispartition) o (line, unmake)
+        FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhrelid WHERE i.inhparent = p.relid AND NOT h.relispartition) o (line, unmake);
+END
 $$;
 
 -- Those that are kept of each table on the ledger. Of this database: names are in no hash.
