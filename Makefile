@@ -230,7 +230,7 @@ DEBUG_WORKER := analytics/target/debug/chainify-analytics
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 2000 --worker $(DEBUG_WORKER)
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1000 --worker $(DEBUG_WORKER)
 
 # What test-analytics compiles, with the time that processors have left. The libraries are fetched first, since others wait for cargo's lock of them.
 build-analytics-tests: setup
@@ -244,10 +244,10 @@ FUZZ_SECONDS ?= 600
 fuzz: pgtree
 	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
-## fuzz-few: the random blocks that test runs: those of seed 1, at least 1,000
+## fuzz-few: the random blocks that test runs: those of seed 1, at least 600
 .PHONY: fuzz-few
 fuzz-few: pgtree
-	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 60 --seconds 150 --cases 1000
+	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 36 --seconds 90 --cases 600
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
@@ -347,6 +347,8 @@ performance:
 test: export CARGO_PROFILE_RELEASE_LTO = off
 test: export CARGO_PROFILE_RELEASE_DEBUG = false
 test: export CARGO_INCREMENTAL = 0
+test: export CARGO_PROFILE_DEV_DEBUG = false
+test: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 # check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector. -w leaves out debuggers' tables.
 test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.

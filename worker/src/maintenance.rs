@@ -245,7 +245,7 @@ fn sum_up(host: &mut impl Host, summaries: &mut Summaries) -> Result<Done, Failu
             continue;
         };
         match host.sum_up(of.index, due) {
-            Ok(()) => summaries.summed_up(of),
+            Ok(()) => summaries.summed_up(of, due),
             Err(failure) if failure.sqlstate == LOCKED => {}
             Err(failure) => return Err(failure),
         }

@@ -313,7 +313,7 @@ fn prepared_changes_follow_the_ledger() {
 #[test]
 fn an_index_is_summed_up_once_and_one_that_is_locked_at_the_next_look() {
     let mut database = Database::new(3);
-    let index = |index| BlockIndex { index, pages: 40, pages_per_range: 16 };
+    let index = |index| BlockIndex { index, pages: 40, pages_per_range: 16, dropped: 0 };
     database.indexes = vec![index(1), index(2)];
     database.sums = [Err(failure("55P03"))].into();
     database.run();
@@ -325,7 +325,7 @@ fn an_index_is_summed_up_once_and_one_that_is_locked_at_the_next_look() {
 #[test]
 fn an_index_that_cannot_be_summed_up_is_told_and_rests() {
     let mut database = Database::new(100);
-    database.indexes = vec![BlockIndex { index: 1, pages: 40, pages_per_range: 16 }];
+    database.indexes = vec![BlockIndex { index: 1, pages: 40, pages_per_range: 16, dropped: 0 }];
     database.sums = [Err(failure("XX001"))].into();
     database.run();
     assert_eq!(database.when("sums up 1 All"), [0, 60]);

@@ -151,6 +151,30 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 	a.goesOn(store)
 }
 
+// Indexes by block do not lead to the pages of dropped rows any more. Otherwise they would lead
+// every query there, once those pages have rows of new blocks.
+func TestIndexesByBlockForgetWhatWasDropped(t *testing.T) {
+	a, store := archivedLedger(t)
+	first := a.n + 1
+	a.block(wire.Kind_KIND_SQL, "INSERT INTO items SELECT n, 'item' FROM generate_series(10, 4000) n")
+	for range 3 {
+		a.block(wire.Kind_KIND_SQL, "UPDATE items SET name = name || '!'")
+	}
+	if err := a.archiver(store).Run(t.Context(), 0, func(*archive.Manifest) {}); err != nil {
+		t.Fatal(err)
+	}
+	a.exec(`CREATE FUNCTION pages_read(block bigint) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
+		DECLARE plan json;
+		BEGIN
+			EXECUTE format('EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT FROM chainify_history.items WHERE _block = %s', block) INTO plan;
+			RETURN (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int;
+		END $$`)
+	eventually(t, a.dsn, fmt.Sprintf("SELECT pages_read(%d) > 40", first))
+	a.fold()
+	eventually(t, a.dsn, fmt.Sprintf("SELECT dropped >= %d FROM chainify_node.archived(), chainify_node.drop_archived(1, 100000)", first))
+	eventually(t, a.dsn, fmt.Sprintf("SELECT pages_read(%d) <= 24 -- of the range that is not full, and of the index", first))
+}
+
 // goesOn: the ledger takes blocks, repairs its tables and is archived on.
 func (a *attested) goesOn(store archive.Store) {
 	a.t.Helper()

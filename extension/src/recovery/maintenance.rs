@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chainify_worker::maintenance::{self, Audited, Level, Settings};
 use chainify_worker::prepared::Known;
 use chainify_worker::scrubbing::TableRead;
-use chainify_worker::summaries::{BlockIndex, Due};
+use chainify_worker::summaries::{BlockIndex, Due, Ranges};
 use chainify_worker::Failure;
 
 use crate::pg::base::function::{cell, Answer, Call, Cell};
@@ -131,7 +131,8 @@ impl maintenance::Host for Database {
 
     fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure> {
         let sql = "SELECT i.indexrelid, pg_relation_size(i.indrelid) / current_setting('block_size')::bigint,
-                coalesce((SELECT o.option_value::bigint FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'pages_per_range'), 128)
+                coalesce((SELECT o.option_value::bigint FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'pages_per_range'), 128),
+                coalesce((SELECT a.dropped FROM chainify_ledger.archived a), 0)
             FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
             WHERE a.amname = 'brin' AND c.relnamespace::regnamespace::text IN ('chainify_history', 'chainify_ledger')";
         let mut indexes = Vec::new();
@@ -142,6 +143,7 @@ impl maintenance::Host for Database {
                         index: row.must::<pgrx::pg_sys::Oid>(1).to_u32(),
                         pages: row.get(2).unwrap_or(0), // the table was dropped just now
                         pages_per_range: row.must(3),
+                        dropped: row.must(4),
                     })
                 })
             })
@@ -150,21 +152,32 @@ impl maintenance::Host for Database {
     }
 
     fn sum_up(&mut self, index: u32, due: Due) -> Result<(), Failure> {
-        let index = cell(pgrx::pg_sys::Oid::from(index));
+        let index = || cell(pgrx::pg_sys::Oid::from(index));
+        let each = |what: &str, Ranges { first, last, step }| {
+            let sql = format!("SELECT {what} FROM generate_series($2, $3, $4) page");
+            spi::query(
+                &sql,
+                &[index(), cell(first), cell(last), cell(step)],
+                |_| (),
+            )
+        };
         transaction(c"summing up an index by block", || {
             spi::connected(|| {
                 spi::execute("SELECT set_config('lock_timeout', '100ms', true)", &[]);
                 match due {
                     Due::All => spi::query(
                         "SELECT brin_summarize_new_values($1::oid::regclass)",
-                        &[index],
+                        &[index()],
                         |_| (),
                     ),
-                    Due::Ranges { first, last, step } => {
-                        let sql = "SELECT brin_summarize_range($1::oid::regclass, page) FROM generate_series($2, $3, $4) page";
-                        let ranges = [index, cell(first), cell(last), cell(step)];
-                        spi::query(sql, &ranges, |_| ())
+                    Due::Ranges(ranges) => {
+                        each("brin_summarize_range($1::oid::regclass, page)", ranges)
                     }
+                    Due::Anew(ranges) => each(
+                        "brin_desummarize_range($1::oid::regclass, page),
+                         brin_summarize_range($1::oid::regclass, page)",
+                        ranges,
+                    ),
                 }
             });
         })
