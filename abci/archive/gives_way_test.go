@@ -1,0 +1,33 @@
+package archive
+
+import (
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A function that gives way runs at a low priority, and no other thread does, then or later.
+func TestArchivingGivesWay(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	priority := func() int {
+		got, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 20 - got // the call gives 1 to 40
+	}
+	usual, low := priority(), 0
+	givingWay(func() { low = priority() })
+	if low != max(usual, waits) {
+		t.Errorf("priority %d, want %d", low, waits)
+	}
+	for range 100 {
+		done := make(chan int)
+		go func() { done <- priority() }()
+		if got := <-done; got != usual {
+			t.Fatalf("a thread stays at priority %d, usual is %d", got, usual)
+		}
+	}
+}
