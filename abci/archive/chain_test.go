@@ -219,3 +219,34 @@ func archiveAll(t testing.TB, a *Archiver) (ranges int) {
 	}
 	return ranges
 }
+
+// A block that differs in any part that its certificate is checked by has another seal.
+func TestASealHasAllThatACertificateIsCheckedBy(t *testing.T) {
+	fresh := func() *Block { return newDatabase(t, 5).blocks[3] }
+	seen := map[[32]byte]string{fresh().seal(): "itself"}
+	if again := fresh().seal(); seen[again] == "" {
+		t.Fatal("a block has two seals")
+	}
+	for what, change := range map[string]func(b *Block){
+		"header":       func(b *Block) { b.Header.BlockTime++ },
+		"chain":        func(b *Block) { b.Header.ChainID += "x" },
+		"hash":         func(b *Block) { b.Hash[0]++ },
+		"effect round": func(b *Block) { b.EffectRound++ },
+		"fewer votes":  func(b *Block) { b.Votes = b.Votes[1:] },
+		"order":        func(b *Block) { b.Votes[0], b.Votes[1] = b.Votes[1], b.Votes[0] },
+		"organisation": func(b *Block) { b.Votes[0].Organisation += "x" },
+		"validator":    func(b *Block) { b.Votes[0].Validator = append(slices.Clone(b.Votes[0].Validator), 0) },
+		"height":       func(b *Block) { b.Votes[0].Height++ },
+		"round":        func(b *Block) { b.Votes[0].Round++ },
+		"extension":    func(b *Block) { b.Votes[0].Extension = append(slices.Clone(b.Votes[0].Extension), 0) },
+		"signature":    func(b *Block) { b.Votes[0].Signature = append(slices.Clone(b.Votes[0].Signature), 0) },
+	} {
+		b := fresh()
+		b.Votes = slices.Clone(b.Votes)
+		change(b)
+		if other, is := seen[b.seal()]; is {
+			t.Errorf("%s: the seal is that of %s", what, other)
+		}
+		seen[b.seal()] = what
+	}
+}

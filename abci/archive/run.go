@@ -94,10 +94,11 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.write(ctx, m, authorities); err != nil {
+	checked := seals{}
+	if err := a.write(ctx, m, authorities, checked); err != nil {
 		return nil, fmt.Errorf("archive from block %d on: %w", m.First, err)
 	}
-	if wrong := checkRange(ctx, a.opt.Store, m, authorities); len(wrong) > 0 {
+	if wrong := checkRange(ctx, a.opt.Store, m, authorities, checked); len(wrong) > 0 {
 		return nil, fmt.Errorf("archive blocks %d to %d: %w: read back: %s", m.First, m.Last, ErrFalse, wrong[0])
 	}
 	key, err := a.opt.Key()
@@ -133,7 +134,7 @@ func (a *Archiver) holds(ctx context.Context, after, to uint64) error {
 		if last = m.Last; m.Last <= max(after, a.held) {
 			return nil
 		}
-		if wrong := checkRange(ctx, a.opt.Store, m, authorities); len(wrong) > 0 {
+		if wrong := checkRange(ctx, a.opt.Store, m, authorities, nil); len(wrong) > 0 {
 			return fmt.Errorf("the archive %s: %w: %s", a.opt.Store, ErrFalse, wrong[0])
 		}
 		a.held = m.Last
@@ -219,13 +220,13 @@ func (a *Archiver) begin(head Head, to uint64) (*Manifest, error) {
 }
 
 // write reads, checks and writes a range.
-func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Authorities) error {
+func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Authorities, checked seals) error {
 	reading, err := a.opt.Source.ReadArchive(ctx)
 	if err != nil {
 		return err
 	}
 	defer reading.Close()
-	c := &checker{findings: &findings{file: "the database"}, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash)}
+	c := &checker{findings: &findings{file: "the database"}, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash), seals: checked}
 	if m.Last, err = a.end(ctx, reading, m); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func Verify(ctx context.Context, store Store, chainID string, authorities audit.
 			v.Findings = append(v.Findings, wrong...)
 			break
 		}
-		v.Findings = append(v.Findings, checkRange(ctx, store, m, authorities)...)
+		v.Findings = append(v.Findings, checkRange(ctx, store, m, authorities, nil)...)
 		for _, f := range m.Files {
 			known[f.Name] = true
 		}
@@ -98,10 +98,11 @@ func checkManifest(at string, m, before *Manifest, authorities audit.Authorities
 	return f.list
 }
 
-// checkRange reads the files of a range and compares them with what was agreed.
-func checkRange(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities) []Finding {
+// checkRange reads the files of a range and compares them with what was agreed. It checks no
+// certificate again that is among those checked.
+func checkRange(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities, checked seals) []Finding {
 	f := &findings{}
-	r := &rangeCheck{ctx: ctx, store: store, m: m, c: &checker{findings: f, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash)}}
+	r := &rangeCheck{ctx: ctx, store: store, m: m, c: &checker{findings: f, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash), seals: checked}}
 	r.names = newNames()
 	for _, step := range []func(){r.columns, r.blocks, r.votes, r.transactions, r.changes} {
 		step()
