@@ -24,6 +24,8 @@ const (
 	dropPause = 100 * time.Millisecond
 )
 
+const archiveLook = time.Minute
+
 // OpenArchive opens the place of an archive. Names of files are in the home.
 func OpenArchive(home config.Home, r config.Retention) (archive.Store, error) {
 	if !config.ArchiveIsURL(r.Archive) {
@@ -46,7 +48,8 @@ type archiving struct {
 	database archive.Database
 	store    archive.Store
 	every    time.Duration
-	keep     uint64 // blocks; 0: all
+	looks    time.Duration // how often it looks in between
+	keep     uint64        // blocks; 0: all
 	figures  archiveFigures
 	log      *slog.Logger
 }
@@ -93,7 +96,7 @@ func (n *node) archiving() (*archiving, error) {
 		Source: database, Store: store, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation,
 		Authorities: n.authorities, Key: n.archiveKey,
 	})
-	return &archiving{a, database, store, time.Duration(r.ArchiveEvery), r.HistoryBlocks, archivedTo{n.metrics, &n.archived}, n.log.With("part", "archive")}, nil
+	return &archiving{a, database, store, time.Duration(r.ArchiveEvery), archiveLook, r.HistoryBlocks, archivedTo{n.metrics, &n.archived}, n.log.With("part", "archive")}, nil
 }
 
 // archiveKey is the organisation's gateway key that counts.
@@ -152,21 +155,34 @@ func authoritiesOf(chainID string, h *wire.RegistryHistory) audit.Authorities {
 }
 
 // run works at once and then on schedule until ctx ends. A failure is logged, and tried again when
-// its turn comes.
+// its turn comes. In between it looks how far the archive is: a command may have archived, and
+// order blocks go then.
 func (a *archiving) run(ctx context.Context) {
-	tick := time.NewTicker(a.every)
-	defer tick.Stop()
-	for {
-		if err := a.step(ctx); err != nil && ctx.Err() == nil {
-			a.figures.ArchiveFailed()
-			a.log.Error("archiving failed; it is tried again on schedule", "err", err)
+	for due := time.Now(); ; {
+		if now := time.Now(); now.Before(due) {
+			_ = a.look(ctx) // a database that is away is told elsewhere
+		} else {
+			due = now.Add(a.every)
+			if err := a.step(ctx); err != nil && ctx.Err() == nil {
+				a.figures.ArchiveFailed()
+				a.log.Error("archiving failed; it is tried again on schedule", "err", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(min(time.Until(due), a.looks)):
 		}
 	}
+}
+
+// look tells how far the archive is, by the database.
+func (a *archiving) look(ctx context.Context) error {
+	head, err := a.database.ArchiveHead(ctx)
+	if err == nil {
+		a.figures.Archived(head.Archived, head.Dropped)
+	}
+	return err
 }
 
 // step archives all that is certified, then has dropped what may go.
@@ -187,11 +203,7 @@ func (a *archiving) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, err := a.database.ArchiveHead(ctx)
-	if err == nil {
-		a.figures.Archived(head.Archived, head.Dropped)
-	}
-	return err
+	return a.look(ctx)
 }
 
 // drop has dropped what may go when it begins, a little at a time. Blocks that may go later are for

@@ -21,6 +21,7 @@ import (
 // archivedDatabase is a database whose archive has all, and that drops some blocks at each call.
 type archivedDatabase struct {
 	archive.Database
+	mu    sync.Mutex
 	head  archive.Head
 	keep  uint64
 	grows uint64 // certified blocks that come during a call
@@ -28,7 +29,17 @@ type archivedDatabase struct {
 	fails error
 }
 
-func (f *archivedDatabase) ArchiveHead(context.Context) (archive.Head, error) { return f.head, f.fails }
+func (f *archivedDatabase) ArchiveHead(context.Context) (archive.Head, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head, f.fails
+}
+
+func (f *archivedDatabase) archives(block uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.head.Archived = block
+}
 
 func (f *archivedDatabase) DropArchived(_ context.Context, keep, rowsMax uint64) (block, rows uint64, err error) {
 	f.calls++
@@ -47,7 +58,17 @@ type seen struct {
 	failures          int
 }
 
-func (s *seen) Archived(block, dropped uint64) { s.archived, s.dropped = block, dropped }
+func (s *seen) Archived(block, dropped uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.archived, s.dropped = block, dropped
+}
+
+func (s *seen) said() (archived, dropped uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.archived, s.dropped
+}
 
 func (s *seen) ArchiveFailed() {
 	s.mu.Lock()
@@ -70,7 +91,7 @@ func (w *whole) Holds(_ context.Context, after, to uint64) error {
 
 func newArchiving(t *testing.T, d *archivedDatabase, s *seen) *archiving {
 	t.Helper()
-	return &archiving{&whole{}, d, archive.Directory(t.TempDir()), time.Millisecond, 25, s, slog.New(slog.DiscardHandler)}
+	return &archiving{&whole{}, d, archive.Directory(t.TempDir()), time.Millisecond, time.Millisecond, 25, s, slog.New(slog.DiscardHandler)}
 }
 
 // The node has dropped what may go, a little at a time, and nothing when all is kept.
@@ -114,6 +135,25 @@ func TestFailuresOfTheArchiveAreCounted(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.failures > 2
 	})
+	cancel()
+	<-done
+}
+
+// A node learns of what a command archived, long before its own turn comes.
+func TestTheNodeSeesWhatACommandArchived(t *testing.T) {
+	d, s := &archivedDatabase{head: archive.Head{Certified: 100, Archived: 10}}, &seen{}
+	a := newArchiving(t, d, s)
+	a.every, a.keep = time.Hour, 0
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { a.run(ctx); close(done) }()
+	for _, block := range []uint64{10, 90} {
+		d.archives(block)
+		eventually(t, patience, "the node sees it", func() bool {
+			archived, _ := s.said()
+			return archived == block
+		})
+	}
 	cancel()
 	<-done
 }
