@@ -51,14 +51,8 @@ var ErrFalse = errors.New("not as agreed")
 
 // Run archives the blocks that are certified when it begins, up to a block, 0 for all of them. It
 // tells each range when the archive has it. Blocks certified meanwhile are for the next run: a busy
-// chain has some after each range, however small, and the run would not end. It gives way to other
-// threads.
-func (a *Archiver) Run(ctx context.Context, to uint64, each func(*Manifest)) (err error) {
-	givingWay(func() { err = a.run(ctx, to, each) })
-	return err
-}
-
-func (a *Archiver) run(ctx context.Context, to uint64, each func(*Manifest)) error {
+// chain has some after each range, however small, and the run would not end.
+func (a *Archiver) Run(ctx context.Context, to uint64, each func(*Manifest)) error {
 	head, err := a.opt.Source.ArchiveHead(ctx)
 	if err != nil {
 		return err
@@ -114,14 +108,8 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 }
 
 // Holds reads the ranges again that have blocks after one up to another, before these are dropped
-// elsewhere. It compares them with what was agreed. It reads a range once, and gives way to other
-// threads.
-func (a *Archiver) Holds(ctx context.Context, after, to uint64) (err error) {
-	givingWay(func() { err = a.holds(ctx, after, to) })
-	return err
-}
-
-func (a *Archiver) holds(ctx context.Context, after, to uint64) error {
+// elsewhere. It compares them with what was agreed. It reads a range once.
+func (a *Archiver) Holds(ctx context.Context, after, to uint64) error {
 	authorities, err := a.opt.Authorities()
 	if err != nil {
 		return err

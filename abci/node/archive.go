@@ -163,7 +163,9 @@ func (a *archiving) run(ctx context.Context) {
 			_ = a.look(ctx) // a database that is away is told elsewhere
 		} else {
 			due = now.Add(a.every)
-			if err := a.step(ctx); err != nil && ctx.Err() == nil {
+			var err error
+			GiveWay(func() { err = a.step(ctx) })
+			if err != nil && ctx.Err() == nil {
 				a.figures.ArchiveFailed()
 				a.log.Error("archiving failed; it is tried again on schedule", "err", err)
 			}

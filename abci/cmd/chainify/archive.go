@@ -133,12 +133,15 @@ func runArchive(cmd *cobra.Command, store archive.Store, options archive.Options
 		}
 		defer unlock()
 	}
+	var err error
 	ranges := []rangeJSON{}
-	err := archive.New(options).Run(cmd.Context(), to, func(m *archive.Manifest) {
-		ranges = append(ranges, rangeOf(m))
-		if !asJSON {
-			fmt.Fprintf(cmd.OutOrStdout(), "archived %s\n", rangeOf(m))
-		}
+	node.GiveWay(func() {
+		err = archive.New(options).Run(cmd.Context(), to, func(m *archive.Manifest) {
+			ranges = append(ranges, rangeOf(m))
+			if !asJSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "archived %s\n", rangeOf(m))
+			}
+		})
 	})
 	return ranges, err
 }

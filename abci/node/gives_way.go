@@ -1,4 +1,4 @@
-package archive
+package node
 
 import (
 	"runtime"
@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waits is the priority that archiving runs at: about a tenth of the processor where all of it is
+// waits is the nice value that archiving runs at: about a tenth of the processor where all of it is
 // wanted. Blocks cannot wait, and the archive can.
 const waits = 10
 
-// givingWay calls a function on a thread of low priority, and returns when that has ended. A system
+// GiveWay calls a function on a thread of low priority, and returns when it has ended. A system
 // that refuses the priority runs it at the usual one.
-func givingWay(f func()) {
+func GiveWay(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

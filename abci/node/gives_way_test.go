@@ -1,4 +1,4 @@
-package archive
+package node
 
 import (
 	"runtime"
@@ -19,7 +19,7 @@ func TestArchivingGivesWay(t *testing.T) {
 		return 20 - got // the call gives 1 to 40
 	}
 	usual, low := priority(), 0
-	givingWay(func() { low = priority() })
+	GiveWay(func() { low = priority() })
 	if low != max(usual, waits) {
 		t.Errorf("priority %d, want %d", low, waits)
 	}
