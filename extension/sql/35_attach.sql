@@ -3,9 +3,11 @@
 -- The definition of a table as text: equal text, equal behaviour. Names of constraints, triggers and indexes are
 -- left out: they may differ between organisations and decide nothing. Pinned here is what PostgreSQL words definitions by; the
 -- settings that output functions look at are pinned by the callers. In PL/pgSQL, as other texts of definitions, because a session plans it
--- once: planning takes longer than the text, and a DEPLOY transaction asks for the text of every table.
+-- once: planning takes longer than the text, and a DEPLOY transaction asks for the text of every table. Estimates are high, so a plan would be
+-- parallel, though the text takes a millisecond. A block that asks for the text could begin no subtransaction meanwhile.
 CREATE FUNCTION chainify_ledger.schema_text(tbl regclass) RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on
+    SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
     RETURN (
     WITH lines (kind, line) AS (

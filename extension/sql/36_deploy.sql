@@ -3,7 +3,8 @@
 
 -- The rights on an object that the ledger knows of: those of PUBLIC, of the owner and of roles that DEPLOY transactions named.
 CREATE FUNCTION chainify_ledger.rights_text(acl aclitem[], kind "char", owner oid) RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
     RETURN (SELECT coalesce(string_agg(format(E'\ngrant %s to %s', rights, grantee), '' ORDER BY grantee COLLATE "C"), '')
     FROM (SELECT CASE WHEN a.grantee = 0 THEN 'public' ELSE quote_ident(r.rolname) END AS grantee,
@@ -28,7 +29,8 @@ $$;
 -- The definition of an object as text; no row when there is none, or one of a kind that the ledger does not follow.
 -- Columns, constraints, policies and indexes of a table are in its schema text.
 CREATE FUNCTION chainify_ledger.definition_of(class oid, object oid) RETURNS TABLE (kind text, identity text, definition text)
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    SET max_parallel_workers_per_gather = 0 AS $$
 #variable_conflict use_column
 BEGIN
     IF class = 'pg_class'::regclass THEN

@@ -4,7 +4,8 @@
 -- The parts that a statement makes.
 --   place: what is made later may need what is made before
 CREATE FUNCTION chainify_ledger.schema_parts(tbl regclass) RETURNS TABLE (place integer, line text, make text, unmake text)
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off SET standard_conforming_strings = on
+    SET max_parallel_workers_per_gather = 0 AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY WITH named (t) AS (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tbl)
