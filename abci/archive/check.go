@@ -27,6 +27,14 @@ type checker struct {
 // Nil remembers nothing.
 type seals map[[sha256.Size]byte]struct{}
 
+func (s seals) have(b *Block) bool {
+	if len(s) == 0 {
+		return false
+	}
+	_, is := s[b.seal()]
+	return is
+}
+
 // block takes the next block of the range.
 func (c *checker) block(b *Block) {
 	number := c.first + uint64(len(c.blocks))
@@ -46,14 +54,13 @@ func (c *checker) block(b *Block) {
 // certificate checks header, hash and certificate of a block of the range, whose votes it has, and
 // drops these.
 func (c *checker) certificate(b *Block) {
-	key := b.seal()
-	if _, holds := c.seals[key]; !holds {
+	if !c.seals.have(b) {
 		wrong := b.digest().Check(c.authorities.For(max(b.Header.Number, 1)))
 		for _, f := range wrong {
 			c.add(b.Header.Number, f.Field, "%s", f.Detail)
 		}
 		if len(wrong) == 0 && c.seals != nil {
-			c.seals[key] = struct{}{}
+			c.seals[b.seal()] = struct{}{}
 		}
 	}
 	b.Votes = nil

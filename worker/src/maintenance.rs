@@ -235,19 +235,21 @@ fn finish(host: &mut impl Host) -> Result<Done, Failure> {
     failed.map(|()| Done::All)
 }
 
-/// Sums up what is due of each index. A table that is being vacuumed waits for the next look: to
-/// wait for its lock would have PostgreSQL give up the vacuum.
+/// Sums up what is due of each index: new ranges, then some of those anew. A table that is being
+/// vacuumed waits for the next look: to wait for its lock would have PostgreSQL give up the vacuum.
 fn sum_up(host: &mut impl Host, summaries: &mut Summaries) -> Result<Done, Failure> {
     let indexes = host.block_indexes()?;
     summaries.keep(&indexes);
     for of in &indexes {
-        let Some(due) = summaries.due(of) else {
-            continue;
-        };
-        match host.sum_up(of.index, due) {
-            Ok(()) => summaries.summed_up(of, due),
-            Err(failure) if failure.sqlstate == LOCKED => {}
-            Err(failure) => return Err(failure),
+        while let Some(due) = summaries.due(of) {
+            match host.sum_up(of.index, due) {
+                Ok(()) => summaries.summed_up(of, due),
+                Err(failure) if failure.sqlstate == LOCKED => break,
+                Err(failure) => return Err(failure),
+            }
+            if matches!(due, Due::Anew(_)) {
+                break;
+            }
         }
     }
     Ok(Done::All)

@@ -323,6 +323,17 @@ fn an_index_is_summed_up_once_and_one_that_is_locked_at_the_next_look() {
 }
 
 #[test]
+fn new_ranges_do_not_keep_those_anew_waiting() {
+    let mut database = Database::new(3);
+    database.indexes = vec![BlockIndex { index: 1, pages: 16 * 300, pages_per_range: 16, dropped: 9 }];
+    database.run();
+    assert_eq!(database.when("sums up 1 All"), [0]);
+    let anew = |first: i64, last: i64| format!("sums up 1 Anew(Ranges {{ first: {first}, last: {last}, step: 16 }})");
+    assert_eq!(database.when(&anew(0, 16 * 249)), [0]);
+    assert_eq!(database.when(&anew(16 * 250, 16 * 299)), [1], "some at a time");
+}
+
+#[test]
 fn an_index_that_cannot_be_summed_up_is_told_and_rests() {
     let mut database = Database::new(100);
     database.indexes = vec![BlockIndex { index: 1, pages: 40, pages_per_range: 16, dropped: 0 }];
