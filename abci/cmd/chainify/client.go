@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ func newClientAdd() *cobra.Command {
 		Use:   "add --home DIR --role ROLE PUBLICKEY",
 		Short: "Register a client's key for a role",
 		Long: `add registers a key for a role of the ledger. This organisation's gateway key signs the change; no other organisation has
-to agree. A key that is registered already is for the new role from then on.`,
+to agree. A key that is registered already is for the new role from then on. The command returns when a block holds the change.`,
 		Example: `  chainify client add --home /var/lib/chainify --role clerk 5f1c…`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +68,7 @@ func newClientRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove --home DIR PUBLICKEY",
 		Short:   "Take a client's key away",
-		Long:    `remove takes a client's key away. The order accepts no more transactions signed with it. Earlier ones stay on the ledger, with the key.`,
+		Long:    `remove takes a client's key away. The order accepts no more transactions signed with it. Earlier ones stay on the ledger, with the key. The command returns when a block holds the change.`,
 		Example: `  chainify client remove --home /var/lib/chainify 5f1c…`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,7 +79,16 @@ func newClientRemove() *cobra.Command {
 	return cmd
 }
 
-// changeClient signs a change with the gateway key that counts and hands it to the order.
+// clientChangeLimit bounds how long a change of clients may take to be in a block, and
+// clientChangeLook is how often the node is asked.
+const (
+	clientChangeLimit = 30 * time.Second
+	clientChangeLook  = 50 * time.Millisecond
+)
+
+// changeClient signs a change with the gateway key that counts, hands it to the order, and returns
+// when a block holds it. Until then the node's mempool alone may have it, and a node that ends
+// loses its mempool.
 func changeClient(ctx context.Context, home, publicKey, role string) error {
 	key, err := hex.DecodeString(publicKey)
 	if err != nil || len(key) != ed25519.PublicKeySize {
@@ -89,15 +99,45 @@ func changeClient(ctx context.Context, home, publicKey, role string) error {
 	if err != nil {
 		return err
 	}
-	return t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
+	var sequence uint64
+	err = t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
 		known, err := c.Clients(ctx)
 		if err != nil {
 			return err
 		}
+		sequence = known.Changes + 1
 		return c.ChangeClient(ctx, wire.SignClientChange(gatewayKey, &wire.ClientChange{
-			ChainId: registry.ChainId, Organisation: m.Organisation, Sequence: known.Changes + 1, Key: key, Role: role,
+			ChainId: registry.ChainId, Organisation: m.Organisation, Sequence: sequence, Key: key, Role: role,
 		}))
 	})
+	if err != nil {
+		return err
+	}
+	return t.waitForClientChange(ctx, sequence)
+}
+
+// waitForClientChange returns when a block holds the change of clients with this number.
+func (t *target) waitForClientChange(ctx context.Context, sequence uint64) error {
+	until := time.Now().Add(clientChangeLimit)
+	for {
+		var changes uint64
+		err := t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
+			known, err := c.Clients(ctx)
+			changes = known.GetChanges()
+			return err
+		})
+		if err != nil || changes >= sequence {
+			return err
+		}
+		if time.Now().After(until) {
+			return &exitError{exitUnreachable, fmt.Errorf("the node has the change, but no block holds it after %s; \"chainify client list\" shows when it counts", clientChangeLimit)}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(clientChangeLook):
+		}
+	}
 }
 
 // clientJSON is a client in "chainify client list --json".
