@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
@@ -99,34 +100,34 @@ func changeClient(ctx context.Context, home, publicKey, role string) error {
 	if err != nil {
 		return err
 	}
-	var sequence uint64
+	change := &wire.ClientChange{ChainId: registry.ChainId, Organisation: m.Organisation, Key: key, Role: role}
 	err = t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
 		known, err := c.Clients(ctx)
 		if err != nil {
 			return err
 		}
-		sequence = known.Changes + 1
-		return c.ChangeClient(ctx, wire.SignClientChange(gatewayKey, &wire.ClientChange{
-			ChainId: registry.ChainId, Organisation: m.Organisation, Sequence: sequence, Key: key, Role: role,
-		}))
+		change.Sequence = known.Changes + 1
+		return c.ChangeClient(ctx, wire.SignClientChange(gatewayKey, change))
 	})
 	if err != nil {
 		return err
 	}
-	return t.waitForClientChange(ctx, sequence)
+	return t.waitForClientChange(ctx, change)
 }
 
-// waitForClientChange returns when a block holds the change of clients with this number.
-func (t *target) waitForClientChange(ctx context.Context, sequence uint64) error {
+// waitForClientChange returns when a block holds the change.
+func (t *target) waitForClientChange(ctx context.Context, change *wire.ClientChange) error {
 	until := time.Now().Add(clientChangeLimit)
 	for {
-		var changes uint64
-		err := t.ask(ctx, func(ctx context.Context, c *gateway.Client) error {
-			known, err := c.Clients(ctx)
-			changes = known.GetChanges()
+		var known *wire.ClientsResponse
+		err := t.ask(ctx, func(ctx context.Context, c *gateway.Client) (err error) {
+			known, err = c.Clients(ctx)
 			return err
 		})
-		if err != nil || changes >= sequence {
+		if err != nil {
+			return err
+		}
+		if in, err := isIn(known, change); in || err != nil {
 			return err
 		}
 		if time.Now().After(until) {
@@ -138,6 +139,24 @@ func (t *target) waitForClientChange(ctx context.Context, sequence uint64) error
 		case <-time.After(clientChangeLook):
 		}
 	}
+}
+
+// isIn tells whether a block holds the change, by the clients that are known. Of two changes with one
+// number only one can be, and the other is an error.
+func isIn(known *wire.ClientsResponse, change *wire.ClientChange) (bool, error) {
+	if known.Changes < change.Sequence {
+		return false, nil
+	}
+	role := ""
+	for _, client := range known.Clients {
+		if bytes.Equal(client.Key, change.Key) {
+			role = client.Role
+		}
+	}
+	if role != change.Role {
+		return false, fmt.Errorf("another change of clients took the place of this one, number %d: look at \"chainify client list\" and try again", change.Sequence)
+	}
+	return true, nil
 }
 
 // clientJSON is a client in "chainify client list --json".
