@@ -141,8 +141,8 @@ func (t *target) waitForClientChange(ctx context.Context, change *wire.ClientCha
 	}
 }
 
-// isIn tells whether a block holds the change, by the clients that are known. Of two changes with one
-// number only one can be, and the other is an error.
+// isIn tells whether a block holds the change, by the clients that are known. Of two changes with
+// one number a block holds one, and the other is an error.
 func isIn(known *wire.ClientsResponse, change *wire.ClientChange) (bool, error) {
 	if known.Changes < change.Sequence {
 		return false, nil
