@@ -74,7 +74,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rate, "rate", 100, "steady: transactions a second")
 	f.IntVar(&o.minutes, "minutes", 60, "steady and retention: for how long")
 	f.IntVar(&o.fire, "fire", fabric.Rate, "fabric: transactions a second that each of the four clients fires")
-	f.IntVar(&o.rows, "rows", 0, "engines: rows of the table in which a row is tampered with; 0: a million, or few with -short")
+	f.IntVar(&o.rows, "rows", 0, "engines: rows of the table in which a row is tampered with; joining: rows of the ledger; 0: a million, or few with -short")
 	f.StringVar(&o.only, "only", "", "network, plain, papers and fabric: of the systems only those whose names contain one of these, separated by commas; of plain \"alone\" is one database without a network. analytics: of bootstrap, anker, tpch, latest and load those named. engines: of throughput (executors: without networks), calls, tampering and failures")
 	f.BoolVar(&o.short, "short", false, "for development: fewer clients and sizes")
 	f.BoolVar(&o.strict, "strict", false, "fail when a target is missed")

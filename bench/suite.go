@@ -261,6 +261,10 @@ func runJoining(ctx context.Context, o options, r *report.Report, progress io.Wr
 	if o.short {
 		cfg.Rows, cfg.Blocks = joining.ShortRows, joining.ShortBlocks
 	}
+	if o.rows > 0 {
+		cfg.Rows = o.rows
+		r.Command += fmt.Sprintf(" -rows %d", o.rows)
+	}
 	r.Parameters["rows"], r.Parameters["blocks"] = cfg.Rows, cfg.Blocks
 	return joining.Run(ctx, cfg, r)
 }

@@ -4,6 +4,7 @@ package joining
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -28,14 +30,21 @@ const (
 )
 
 const (
-	database   = "bank"
-	readyLimit = time.Minute
-	joinLimit  = 6 * time.Hour
-	clients    = 4      // of the others, while one joins
-	insertMost = 50_000 // rows of a transaction
-	behindMost = 5      // blocks: that far an organisation follows
-	laterMost  = 90_000 // order blocks: so much later an organisation takes part
+	database    = "bank"
+	readyLimit  = time.Minute
+	agreedLimit = 30 * time.Second
+	joinLimit   = 6 * time.Hour
+	clients     = 4      // of the others, while one joins
+	insertMost  = 50_000 // rows of a transaction
+	behindMost  = 5      // blocks: that far an organisation follows
+	laterMost   = 90_000 // order blocks: so much later an organisation takes part
+	noticeEach  = 5_000  // blocks between two lines of progress
 )
+
+// joiners take the ledger over, one after the other; executor executes it.
+var joiners = []string{"echo", "golf", "hotel"}
+
+const executor = "foxtrot"
 
 // Config is one run.
 type Config struct {
@@ -46,9 +55,11 @@ type Config struct {
 }
 
 var targets = map[string]report.Target{
-	"joining.empty_s":     report.AtMost(120),
-	"joining.others_loss": report.AtMost(0.1),
-	"joining.execute_s":   {},
+	"joining.empty_s":            report.AtMost(120),
+	"joining.others_loss":        report.AtMost(0.1),
+	"joining.others_loss_beside": {},
+	"joining.others_cpu":         {},
+	"joining.execute_s":          {},
 }
 
 // Run measures and adds figures.
@@ -60,21 +71,33 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	empty, loss, err := measure(ctx, cfg, net, "echo", true)
-	if err != nil {
-		return err
+	var empty, loss, beside, cpu []float64
+	for _, name := range joiners {
+		one, err := measure(ctx, cfg, net, name, true)
+		if err != nil {
+			return err
+		}
+		empty, loss = append(empty, one.took.Seconds()), append(loss, one.loss(one.before))
+		if err := agree(ctx, cfg, net.Organisations[:4], false, "governance", "withdraw"); err != nil { // one change waits at a time
+			return err
+		}
+		beside, cpu = append(beside, one.loss(one.after)), append(cpu, one.meanwhile.cpu/one.before.cpu)
 	}
-	executed, _, err := measure(ctx, cfg, net, "foxtrot", false)
+	executed, err := measure(ctx, cfg, net, executor, false)
 	if err != nil {
 		return err
 	}
 	of := fmt.Sprintf("of a ledger of %d rows and %d blocks, others under the load of %d clients", cfg.Rows, cfg.Blocks, clients)
 	return errors.Join(
-		r.AddFigure("joining.empty_s", []float64{empty.Seconds()}, "s", targets["joining.empty_s"],
+		r.AddFigure("joining.empty_s", empty, "s", targets["joining.empty_s"],
 			"from the start of the node with an empty database until it follows, "+of),
-		r.AddFigure("joining.others_loss", []float64{loss}, "", targets["joining.others_loss"],
-			"share of their throughput that the others' clients lost in that time"),
-		r.AddFigure("joining.execute_s", []float64{executed.Seconds()}, "s", targets["joining.execute_s"],
+		r.AddFigure("joining.others_loss", loss, "", targets["joining.others_loss"],
+			"share of their throughput that the others' clients lost in that time; all share the processors of one machine"),
+		r.AddFigure("joining.others_loss_beside", beside, "", targets["joining.others_loss_beside"],
+			"the same, of the throughput beside one organisation more that follows: what joining takes besides being there"),
+		r.AddFigure("joining.others_cpu", cpu, "x", targets["joining.others_cpu"],
+			"processor time of the four others' nodes and databases for a transaction in that time, as a multiple of before"),
+		r.AddFigure("joining.execute_s", []float64{executed.took.Seconds()}, "s", targets["joining.execute_s"],
 			"the same for a node that executes all blocks, "+of))
 }
 
@@ -122,10 +145,14 @@ func fill(ctx context.Context, cfg Config, o *harness.Organisation) error {
 			return err
 		}
 	}
-	for {
+	for noticed := uint64(0); ; {
 		tip, err := o.Tip(ctx)
 		if err != nil || tip.Number >= uint64(cfg.Blocks) {
 			return err
+		}
+		if tip.Number >= noticed+noticeEach {
+			noticed = tip.Number
+			fmt.Fprintf(cfg.Progress, "block %d of %d\n", tip.Number, cfg.Blocks)
 		}
 		if err := load(ctx, o, cfg.Rows, int(min(1000, uint64(cfg.Blocks)-tip.Number)), new(atomic.Int64)); err != nil {
 			return err
@@ -150,24 +177,36 @@ func load(ctx context.Context, o *harness.Organisation, rows, times int, done *a
 	return nil
 }
 
-// measure has a further organisation join under load. It returns how long that took, and the share
-// that the others lost.
-func measure(ctx context.Context, cfg Config, net *harness.Network, name string, empty bool) (took time.Duration, loss float64, err error) {
+// joined is how long an organisation took to join, and the others' speed before, meanwhile and
+// afterwards, when it follows.
+type joined struct {
+	took                     time.Duration
+	before, meanwhile, after speed
+}
+
+// speed is of the others: transactions a second, and seconds of processor time for one.
+type speed struct{ rate, cpu float64 }
+
+// loss is the share of another throughput that the others lack while an organisation joins.
+func (j joined) loss(of speed) float64 { return 1 - j.meanwhile.rate/of.rate }
+
+// measure has a further organisation join under load.
+func measure(ctx context.Context, cfg Config, net *harness.Network, name string, empty bool) (j joined, err error) {
 	founders := net.Organisations[:4]
 	o, part, err := net.Outsider(ctx, name, func(*harness.Organisation) error { return nil }, func(o *harness.Organisation) error { return roles(ctx, o) })
 	if err != nil {
-		return 0, 0, err
+		return j, err
 	}
 	if empty {
 		if err := accept(ctx, cfg, founders, part); err != nil {
-			return 0, 0, err
+			return j, err
 		}
 		trust, err := os.ReadFile(filepath.Join(founders[0].Home(), "data", "trust"))
 		if err == nil {
 			_, err = o.Run(ctx, "join", "--trust", strings.TrimSpace(string(trust)))
 		}
 		if err != nil {
-			return 0, 0, err
+			return j, err
 		}
 	}
 	var done atomic.Int64
@@ -180,13 +219,13 @@ func measure(ctx context.Context, cfg Config, net *harness.Network, name string,
 		stop()
 		err = errors.Join(err, group.Wait(), o.StopNode())
 	}()
-	before, err := rate(loadCtx, cfg.Window, &done)
-	if err != nil {
-		return 0, 0, err
+	meter := &meter{founders: founders, done: &done}
+	if j.before, err = meter.window(loadCtx, cfg.Window); err != nil {
+		return j, err
 	}
-	began, had := time.Now(), done.Load()
+	began := time.Now()
 	if err := o.StartNode(); err != nil {
-		return 0, 0, err
+		return j, err
 	}
 	err = harness.Poll(ctx, joinLimit, name+" follows", func(ctx context.Context) (bool, string, error) {
 		here, err := o.Tip(ctx)
@@ -196,34 +235,61 @@ func measure(ctx context.Context, cfg Config, net *harness.Network, name string,
 		there, err := founders[0].Tip(ctx)
 		return here.Number+behindMost >= there.Number, fmt.Sprintf("at block %d of %d", here.Number, there.Number), err
 	})
-	took = time.Since(began)
-	during := float64(done.Load()-had) / took.Seconds()
-	fmt.Fprintf(cfg.Progress, "%s follows after %s; the others made %.0f transactions/s before, %.0f meanwhile\n", name, took.Round(time.Millisecond), before, during)
-	return took, 1 - during/before, err
+	if err != nil {
+		return j, err
+	}
+	j.took = time.Since(began)
+	if j.meanwhile, err = meter.read(); err != nil {
+		return j, err
+	}
+	j.after, err = meter.window(loadCtx, cfg.Window)
+	fmt.Fprintf(cfg.Progress, "%s follows after %s; the others made %.0f transactions/s before, %.0f meanwhile, %.0f afterwards, for %.1f, %.1f and %.1f ms of processor time each\n",
+		name, j.took.Round(time.Millisecond), j.before.rate, j.meanwhile.rate, j.after.rate, 1000*j.before.cpu, 1000*j.meanwhile.cpu, 1000*j.after.cpu)
+	return j, err
 }
 
-// rate is what is done a second from now on.
-func rate(ctx context.Context, window time.Duration, done *atomic.Int64) (float64, error) {
-	had, timer := done.Load(), time.NewTimer(window)
+// meter reads the speed since it was read last.
+type meter struct {
+	founders []*harness.Organisation
+	done     *atomic.Int64
+	at       time.Time
+	had      int64
+	cpu      time.Duration
+}
+
+func (m *meter) read() (s speed, err error) {
+	var pids []int
+	for _, o := range m.founders {
+		pids = append(pids, o.NodePID(), o.Cluster.PID())
+	}
+	cpu, err := machine.TreesCPU(pids)
+	now, did := time.Now(), m.done.Load()
+	if n := float64(did - m.had); n > 0 {
+		s = speed{n / now.Sub(m.at).Seconds(), (cpu - m.cpu).Seconds() / n}
+	}
+	m.at, m.had, m.cpu = now, did, cpu
+	return s, err
+}
+
+// window is the speed of so long from now on.
+func (m *meter) window(ctx context.Context, length time.Duration) (speed, error) {
+	if _, err := m.read(); err != nil {
+		return speed{}, err
+	}
+	timer := time.NewTimer(length)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return speed{}, context.Cause(ctx)
 	case <-timer.C:
-		return float64(done.Load()-had) / window.Seconds(), nil
+		return m.read()
 	}
 }
 
 // accept has the founders accept an organisation, which takes part much later: until then others
 // tell it the ledger.
 func accept(ctx context.Context, cfg Config, founders []*harness.Organisation, part string) error {
-	written := 0
-	file := func(text string) (string, error) {
-		written++
-		path := filepath.Join(cfg.Dir, fmt.Sprintf("approval-%d.json", written))
-		return path, os.WriteFile(path, []byte(text[max(0, strings.Index(text, "{")):]), 0o644) // remarks go before
-	}
-	path, err := file(part)
+	path, err := write(cfg, "part", part)
 	if err != nil {
 		return err
 	}
@@ -231,10 +297,17 @@ func accept(ctx context.Context, cfg Config, founders []*harness.Organisation, p
 	if err := founders[0].Scan(ctx, "SELECT height FROM chainify.status", &height); err != nil {
 		return err
 	}
-	change, err := founders[0].Run(ctx, "org", "add", path, "--from-height", fmt.Sprint(height+laterMost))
-	if err == nil {
-		path, err = file(change)
+	return agree(ctx, cfg, founders, true, "org", "add", path, "--from-height", fmt.Sprint(height+laterMost))
+}
+
+// agree has the founders agree on what a command proposes, and waits until such a change waits to
+// come into force, or none does.
+func agree(ctx context.Context, cfg Config, founders []*harness.Organisation, waits bool, group string, args ...string) error {
+	change, err := founders[0].Run(ctx, group, args...)
+	if err != nil {
+		return err
 	}
+	path, err := write(cfg, "change", change)
 	approvals := []string{"submit"}
 	for _, o := range founders[:3] {
 		if err != nil {
@@ -242,12 +315,28 @@ func accept(ctx context.Context, cfg Config, founders []*harness.Organisation, p
 		}
 		var signed, at string
 		if signed, err = o.Run(ctx, "governance", "sign", path); err == nil {
-			at, err = file(signed)
+			at, err = write(cfg, "approval-"+o.Name, signed)
 			approvals = append(approvals, at)
 		}
 	}
 	if err == nil {
 		_, err = founders[0].Run(ctx, "governance", approvals...)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return harness.Poll(ctx, agreedLimit, group+" "+args[0]+" is agreed", func(ctx context.Context) (bool, string, error) {
+		out, err := founders[0].Run(ctx, "governance", "status", "--json")
+		var status struct{ Waiting *json.RawMessage }
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &status)
+		}
+		return (status.Waiting != nil) == waits, out, err
+	})
+}
+
+// write keeps what a command printed, without the remarks before it.
+func write(cfg Config, name, text string) (path string, err error) {
+	path = filepath.Join(cfg.Dir, name+".json")
+	return path, os.WriteFile(path, []byte(text[max(0, strings.Index(text, "{")):]), 0o644)
 }

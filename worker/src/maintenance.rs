@@ -18,6 +18,10 @@ const LOOKS_FOR_TURN: u32 = 5;
 /// Pauses of work that failed, and of work that gave way to a block.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 const AFTER_GIVING_WAY: Duration = Duration::from_secs(5);
+/// Reading the past rests so many times as long as a piece of it took, so it takes a tenth of a
+/// processor at most. The pause has a limit, for a piece that waited for something else.
+const PAST_RESTS: u32 = 9;
+const PAST_RESTS_MAX: Duration = Duration::from_secs(60);
 /// Changes folded, or read again, in one transaction.
 const CHANGES_MAX: i64 = 10_000;
 
@@ -111,6 +115,8 @@ enum Work {
 enum Done {
     /// There may be more at once.
     Some,
+    /// There is more after a pause.
+    Rests(Duration),
     /// There is no more for now.
     All,
     /// A block was in the way.
@@ -157,7 +163,7 @@ fn asked<H: Host>(host: &mut H, ask: impl FnOnce(&mut H) -> Result<bool, Failure
     })
 }
 
-/// Does all work of one kind that there is, unless it failed, or gave way, a moment ago. Work that
+/// Does all work of one kind that there is, unless it failed, gave way or rests. Work that
 /// takes longer than a look gives other kinds their turn: true means that there may be more.
 fn do_much(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_until: &mut Option<Duration>) -> bool {
     let began = host.now();
@@ -168,6 +174,7 @@ fn do_much(host: &mut impl Host, summaries: &mut Summaries, work: Work, rests_un
     let pause = loop {
         match do_one(host, summaries, work) {
             Ok(Done::Some) => host.wait(Duration::ZERO),
+            Ok(Done::Rests(pause)) => break pause,
             Ok(Done::All) => return false,
             Ok(Done::GaveWay) => break AFTER_GIVING_WAY,
             Err(failure) if GAVE_WAY.contains(&failure.sqlstate.as_str()) => {
@@ -266,20 +273,22 @@ fn fold(host: &mut impl Host) -> Result<Done, Failure> {
     Ok(folded?.map_or(Done::All, |_| Done::Some))
 }
 
-/// Reads some of the blocks that no checkpoint needs any more, at the scrubber's rate.
+/// Reads some of the blocks that no checkpoint needs any more, at the scrubber's rate or slower. A
+/// block costs more than its changes, and the past grows with the ledger.
 fn audit(host: &mut impl Host) -> Result<Done, Failure> {
     let Some(rate) = host.settings().scrub_rate else {
         return Ok(Done::All);
     };
+    let began = host.now();
     let Audited { block, findings } = host.audit(CHANGES_MAX)?;
+    let took = host.now() - began;
     if findings > 0 {
         let text = format!("{findings} blocks are not kept as agreed; another organisation has to tell them");
         host.say(Level::Warning, &text);
     }
-    if block.is_some() {
-        host.wait(scrubbing::time_of(CHANGES_MAX.unsigned_abs(), rate.unsigned_abs()));
-    }
-    Ok(block.map_or(Done::All, |_| Done::Some))
+    let pause = scrubbing::time_of(CHANGES_MAX.unsigned_abs(), rate.unsigned_abs());
+    let pause = pause.max((took * PAST_RESTS).min(PAST_RESTS_MAX));
+    Ok(block.map_or(Done::All, |_| Done::Rests(pause)))
 }
 
 /// Scrubs the table that was not read for longest, when its turn has come.

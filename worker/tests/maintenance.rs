@@ -29,6 +29,7 @@ struct Database {
     folds: VecDeque<Result<Option<i64>, Failure>>,
     fold_takes: Duration,
     audits: VecDeque<Result<Audited, Failure>>,
+    audit_takes: Duration,
     tables: Vec<TableRead>,
     scrubs: VecDeque<Result<Option<i64>, Failure>>,
     /// Events, each with its second.
@@ -51,6 +52,7 @@ impl Database {
             folds: VecDeque::new(),
             fold_takes: Duration::ZERO,
             audits: VecDeque::new(),
+            audit_takes: Duration::ZERO,
             tables: Vec::new(),
             scrubs: VecDeque::new(),
             log: Vec::new(),
@@ -146,6 +148,7 @@ impl Host for Database {
     fn audit(&mut self, changes_max: i64) -> Result<Audited, Failure> {
         assert_eq!(changes_max, 10_000);
         self.note("audit");
+        self.now += self.audit_takes;
         self.audits.pop_front().unwrap_or(Ok(Audited::default()))
     }
 
@@ -262,6 +265,22 @@ fn the_past_is_read_at_the_scrubbers_rate() {
     assert_eq!(database.when("audit"), [0, 2, 4]);
     let told = "Warning 2 blocks are not kept as agreed; another organisation has to tell them";
     assert_eq!(database.when(told), [2]);
+}
+
+#[test]
+fn the_past_takes_a_tenth_of_a_processor_and_holds_up_nothing() {
+    let mut database = Database::new(40);
+    database.audits = (1..9).map(|n| Ok(Audited { block: Some(n), findings: 0 })).collect();
+    database.audit_takes = SECOND;
+    database.run();
+    assert_eq!(database.when("audit"), [0, 10, 20, 30]);
+    let folds = database.when("fold");
+    assert!(folds.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{folds:?}");
+    let mut database = Database::new(200);
+    database.audits = (1..9).map(|n| Ok(Audited { block: Some(n), findings: 0 })).collect();
+    database.audit_takes = SECOND * 30;
+    database.run();
+    assert_eq!(database.when("audit"), [0, 90, 180]);
 }
 
 #[test]

@@ -25,18 +25,17 @@ const (
 	scrubRetry   = 10 * time.Second // after the database did not answer
 	throttleRows = 1_000            // between two looks at the clock
 	auditBlocks  = 100              // that are audited without a pause
+
+	auditRests     = 9           // times as long as a piece took
+	auditRestsMost = time.Minute // for a piece that waited for something else
 )
 
 // Maintain reads tables and kept blocks until ctx ends, as Config.Scrubbing says, and folds history
 // as Config.Checkpoints says. Findings show in Position, and recovery puts them right.
 func (b *Backend) Maintain(ctx context.Context, log *slog.Logger) {
-	var folding sync.WaitGroup
-	defer folding.Wait()
-	folding.Go(func() { b.keepFolding(ctx, log) })
-	b.keepScrubbing(ctx, log)
-}
-
-func (b *Backend) keepScrubbing(ctx context.Context, log *slog.Logger) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { b.keepFolding(ctx, log) })
 	s := b.cfg.Scrubbing
 	if s.Every <= 0 || s.RowsPerSecond <= 0 {
 		log.Warn("the scrubber is off: rows that no block touches are never looked at")
@@ -45,13 +44,19 @@ func (b *Backend) keepScrubbing(ctx context.Context, log *slog.Logger) {
 	if !sleep(ctx, b.untilDue(ctx, s.Every)) {
 		return
 	}
+	work.Go(func() { b.keep(ctx, log, "audit", b.auditAll) })
+	b.keep(ctx, log, "scrubber", b.scrubAll)
+}
+
+// keep does such passes one after the other.
+func (b *Backend) keep(ctx context.Context, log *slog.Logger, name string, pass func(context.Context, *slog.Logger) error) {
 	for {
-		pause := s.Every
-		if err := b.maintain(ctx, log); err != nil {
+		pause := b.cfg.Scrubbing.Every
+		if err := pass(ctx, log); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
-			log.Warn("scrubber", "error", err)
+			log.Warn(name, "error", err)
 			pause = min(pause, scrubRetry)
 		}
 		if !sleep(ctx, pause) {
@@ -70,15 +75,18 @@ func (b *Backend) untilDue(ctx context.Context, every time.Duration) time.Durati
 	return min(every-h.ScrubAge, every)
 }
 
-// maintain is one pass over all tables and all kept blocks.
-func (b *Backend) maintain(ctx context.Context, log *slog.Logger) error {
+// scrubAll is one pass over all tables.
+func (b *Backend) scrubAll(ctx context.Context, log *slog.Logger) error {
 	found, err := b.scrub(ctx, b.cfg.Scrubbing.RowsPerSecond)
-	if err != nil {
-		return err
-	}
 	for _, f := range found {
 		log.Warn("scrubber found a table that is not as certified", "table", f.Table, "finding", f.What)
 	}
+	return err
+}
+
+// auditAll is one pass over all kept blocks. They become more, so it takes a tenth of the time at
+// most, and tables are scrubbed meanwhile.
+func (b *Backend) auditAll(ctx context.Context, log *slog.Logger) error {
 	for from := uint64(1); from > 0; {
 		began := time.Now()
 		next, changes, err := b.auditFrom(ctx, from, auditBlocks)
@@ -88,12 +96,17 @@ func (b *Backend) maintain(ctx context.Context, log *slog.Logger) error {
 		for number := range changes.noted {
 			log.Warn("audit found a block that is not kept as agreed", "block", number)
 		}
-		if !sleep(ctx, due(changes.read, b.cfg.Scrubbing.RowsPerSecond)-time.Since(began)) {
+		if !sleep(ctx, auditPause(changes.read, b.cfg.Scrubbing.RowsPerSecond, time.Since(began))) {
 			return ctx.Err()
 		}
 		from = next
 	}
 	return nil
+}
+
+// auditPause is how long an audit rests after a piece of so many rows, which took so long.
+func auditPause(rows, perSecond int, took time.Duration) time.Duration {
+	return max(due(rows, perSecond)-took, min(auditRests*took, auditRestsMost))
 }
 
 // due is how long so many rows take at a rate.

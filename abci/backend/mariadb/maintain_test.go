@@ -75,7 +75,7 @@ func TestMaintenanceFindsWhatNoBlockTouches(t *testing.T) {
 	}
 }
 
-// lines are what one goroutine logs.
+// lines are what is logged; read them when nothing logs any more.
 type lines struct{ strings.Builder }
 
 func TestTheScrubberKeepsToItsRate(t *testing.T) {
@@ -107,6 +107,24 @@ func TestTheNextPassIsDueAsWithoutAStart(t *testing.T) {
 		o.run(t, names{o.name}.in("UPDATE %L.scrub SET well_at = "+pass.last))
 		if due := c.b.untilDue(t.Context(), every); due < pass.earliest || due > pass.latest {
 			t.Errorf("last pass %s: due in %s, want %s to %s", pass.last, due, pass.earliest, pass.latest)
+		}
+	}
+}
+
+// An audit keeps the rate, takes a tenth of the time at most, and rests a minute at most for one
+// piece.
+func TestAnAuditRests(t *testing.T) {
+	for _, c := range []struct {
+		rows       int
+		took, want time.Duration
+	}{
+		{rows: 1_000, took: 10 * time.Millisecond, want: 990 * time.Millisecond},
+		{rows: 1_000, took: time.Second, want: 9 * time.Second},
+		{rows: 0, took: time.Hour, want: time.Minute},
+		{rows: 0, took: 0, want: 0},
+	} {
+		if got := auditPause(c.rows, 1_000, c.took); got != c.want {
+			t.Errorf("%d rows in %s: rests %s, want %s", c.rows, c.took, got, c.want)
 		}
 	}
 }

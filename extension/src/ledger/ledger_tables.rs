@@ -196,11 +196,6 @@ impl LedgerTable {
         state
     }
 
-    /// The state that checkpoint and history give for the end of block `number`.
-    pub fn expected_state(&self, client: &SpiClient<'_>, sees: Sees, number: i64) -> State {
-        self.state_by(client, sees, &self.expected_rows(number))
-    }
-
     /// Quoted, with its schema; empty when the relation is gone, see [`LedgerTable::unreadable`].
     pub fn live_name(&self) -> &str {
         self.live.as_deref().unwrap_or_default()

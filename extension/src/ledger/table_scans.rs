@@ -13,8 +13,9 @@ use chainify_codec::{
 use pgrx::pg_sys;
 
 use crate::ledger::damaged_rows;
-use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::ledger_tables::{Column, LedgerTable};
 use crate::ledger::row_bytes;
+use crate::pg::base::cell_texts::CellTexts;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::encode::RowEncoder;
 use crate::pg::base::error::OrRaise;
@@ -153,6 +154,104 @@ pub fn states_told(client: &SpiClient<'_>, table: &LedgerTable, blocks: &[i64]) 
         states.add(table.base_block, until, row.bytes());
     });
     states.sum()
+}
+
+/// The state at the end of block `number`, not before the base: the running state at the last
+/// block, `position`, with the changes since undone. `None` when what is kept there is no state.
+/// Cost: a read of history and, where something changed since, of the base, whose rows are hashed
+/// into lanes only where they changed.
+pub fn state_before(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    number: i64,
+    position: i64,
+) -> Option<State> {
+    let running = table.running_state()?;
+    if number == position {
+        return Some(running);
+    }
+    let blocks = [number, position];
+    let mut states = States::new(&table.name, &blocks);
+    let sees = Sees::Statement;
+    let mut changed = add_changes(&mut states, client, sees, table, position, &mut |_| ());
+    changed.retain(|_, first| *first > number);
+    if !changed.is_empty() {
+        read(table, &[table.base], sees, &mut |row| {
+            if let Some(first) = changed.get(&short(&row.key_hash())) {
+                states.add(table.base_block, Some(*first), row.bytes());
+            }
+        });
+    }
+    let changed_now = states.sum().pop()?;
+    states.add_rest(&running, &changed_now);
+    states.sum().into_iter().next()
+}
+
+/// The rows whose keys are `wanted`, at the end of block `number`, not before the base: the hash of
+/// the key, and the texts of these columns. `position` is the last block. Cost: a read of the
+/// table, or of base and history. Raises what the output functions of the types do.
+pub fn texts_at(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    columns: &[&Column],
+    (number, position): (i64, i64),
+    wanted: &KeyRanges,
+    f: &mut dyn FnMut(&Hash, &[Option<String>]),
+) {
+    let sees = Sees::Statement;
+    if number == position {
+        let leaves = table.leaves(client, sees);
+        return read_texts(table, &leaves, columns, &|key| wanted.have(key), f);
+    }
+    // num_nulls, since IS NOT NULL looks into composite values; format prints without looking for
+    // a cast.
+    let shown = columns.iter().map(|Column { quoted, .. }| {
+        format!(", CASE WHEN num_nulls((v).{quoted}) = 0 THEN format('%s', (v).{quoted}) END")
+    });
+    let sql = format!(
+        "SELECT k, op <> 'D'{} FROM ({}) last",
+        shown.collect::<String>(),
+        table.last_changes(number)
+    );
+    let mut changed = HashSet::new();
+    let mut rows = Cursor::open(client, sees, &sql, &[]);
+    while let Some(row) = rows.next_row() {
+        let key = key_hash(&row.bytes(1).unwrap_or_default());
+        changed.insert(short(&key));
+        if row.boolean(2) == Some(true) && wanted.have(&key) {
+            let texts: Vec<_> = (0..columns.len()).map(|i| row.text(i + 3)).collect();
+            f(&key, &texts);
+        }
+    }
+    drop(rows);
+    let wanted = |key: &Hash| wanted.have(key) && !changed.contains(&short(key));
+    read_texts(table, &[table.base], columns, &wanted, f);
+}
+
+/// The rows of these relations that the statement sees, and whose keys are `wanted`.
+fn read_texts(
+    table: &LedgerTable,
+    relations: &[pg_sys::Oid],
+    columns: &[&Column],
+    wanted: &dyn Fn(&Hash) -> bool,
+    f: &mut dyn FnMut(&Hash, &[Option<String>]),
+) {
+    let encoded = row_bytes::columns(table.id);
+    let mut key = Vec::new();
+    for relation in relations {
+        let relation = Relation::open(*relation, Lock::AccessShare);
+        let encoder = RowEncoder::new(&relation, &encoded).or_raise();
+        let names = columns.iter().map(|column| column.name.as_str());
+        let mut texts = CellTexts::new(&relation, names).or_raise();
+        relation.scan_seen(Sees::Statement, |tuple| {
+            key.clear();
+            encoder.key(tuple, &mut key);
+            let key = key_hash(&key);
+            if wanted(&key) {
+                f(&key, &texts.of(tuple));
+            }
+        });
+    }
 }
 
 /// The table beside what base and history tell of it, under the statement's snapshot.

@@ -7,6 +7,7 @@ use chainify_ledger::foundation::{encode, Part};
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::stored_blocks::{stored_block, BLOCKS};
+use crate::ledger::table_scans::state_before;
 use crate::ledger::{definitions, deployed, row_bytes, stored_blocks};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
@@ -71,10 +72,7 @@ fn tables(
     part: &mut dyn FnMut(&Part),
 ) -> Result<(), PgError> {
     let tables = ledger_tables::all(client, Sees::Statement);
-    let state = |table: &LedgerTable| match number == position {
-        true => table.running_state(),
-        false => Some(table.expected_state(client, Sees::Statement, number)),
-    };
+    let state = |table: &LedgerTable| state_before(client, table, number, position);
     let states: Option<Vec<State>> = tables.iter().map(state).collect();
     let states = states.ok_or_else(|| not_told("A table has no running state.".into()))?;
     let definitions = definitions::entry(client, Sees::Statement);

@@ -13,6 +13,7 @@ use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::{Column, LedgerTable};
 use crate::ledger::row_bytes;
 use crate::ledger::stored_blocks;
+use crate::ledger::table_scans::{state_before, texts_at};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -39,7 +40,7 @@ crate::sql_function!(
 const RANGES_MAX: u64 = 65_536;
 
 /// `chainify_node.state_tables(number, hash)`; contract in spec/sql-api.md. Cost: none at the
-/// position; else a scan of base and history with a sort for each table.
+/// position; else as of [`state_before`] for each table.
 fn state_tables(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     let hash: Vec<u8> = call.required(1, "hash");
@@ -48,11 +49,7 @@ fn state_tables(call: &mut Call) -> Answer {
         spi::connect(|client| {
             let position = check_block(client, number, &hash).or_raise();
             for table in ledger_tables::all(client, Sees::Statement) {
-                let state = match number == position {
-                    true => table.running_state(),
-                    false => Some(table.expected_state(client, Sees::Statement, number)),
-                };
-                let Some(state) = state else {
+                let Some(state) = state_before(client, &table, number, position) else {
                     not_told(format!("Table {} has no running state.", table.name)).raise()
                 };
                 row(&[
@@ -155,27 +152,12 @@ fn state_rows(call: &mut Call) -> Answer {
         spi::connect(|client| {
             let table = table(client, &name).or_raise();
             let columns = by_name(&table);
-            // num_nulls, since IS NOT NULL looks into composite values; format prints without
-            // looking for a cast.
-            let shown = columns.iter().map(|Column { quoted, .. }| {
-                format!(
-                    ", CASE WHEN num_nulls((v).{quoted}) = 0 THEN format('%s', (v).{quoted}) END"
-                )
+            let position = stored_blocks::last_block(client, Sees::Statement);
+            let at = (number, position.unwrap_or_default().max(number));
+            texts_at(client, &table, &columns, at, &wanted, &mut |key, texts| {
+                let range = key_hash_range(key, wanted.bits()) as i32;
+                row(&[cell(range), cell(cells::encode(texts))]);
             });
-            let sql = format!(
-                "SELECT k{} FROM ({}) r",
-                shown.collect::<String>(),
-                rows_at(client, &table, number)
-            );
-            let mut rows = Cursor::open(client, Sees::Statement, &sql, &[]);
-            while let Some(found) = rows.next_row() {
-                let key = key_hash(&found.bytes(1).unwrap_or_default());
-                if wanted.have(&key) {
-                    let texts: Vec<_> = (0..columns.len()).map(|i| found.text(i + 2)).collect();
-                    let range = key_hash_range(&key, wanted.bits()) as i32;
-                    row(&[cell(range), cell(cells::encode(&texts))]);
-                }
-            }
         })
     })
 }

@@ -3,6 +3,7 @@ pub mod activity;
 pub mod c_string;
 pub mod catalog;
 pub mod cell;
+pub mod cell_texts;
 pub mod collation;
 pub mod constraints;
 pub mod crash;
