@@ -242,7 +242,7 @@ fn read_texts(
         let relation = Relation::open(*relation, Lock::AccessShare);
         let encoder = RowEncoder::new(&relation, &encoded).or_raise();
         let names = columns.iter().map(|column| column.name.as_str());
-        let mut texts = CellTexts::new(&relation, names).or_raise();
+        let texts = CellTexts::new(&relation, names).or_raise();
         relation.scan_seen(Sees::Statement, |tuple| {
             key.clear();
             encoder.key(tuple, &mut key);

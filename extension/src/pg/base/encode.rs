@@ -43,7 +43,7 @@ enum Encoder {
 
 /// The output function of a type.
 #[derive(Clone, Copy)]
-struct Output(pg_sys::Oid);
+pub(super) struct Output(pg_sys::Oid);
 
 struct Element {
     oid: pg_sys::Oid,
@@ -371,7 +371,7 @@ unsafe fn with_text<T>(datum: pg_sys::Datum, f: impl FnOnce(&str) -> T) -> T {
 }
 
 impl Output {
-    fn of(oid: pg_sys::Oid) -> Output {
+    pub(super) fn of(oid: pg_sys::Oid) -> Output {
         let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
         // SAFETY: out parameters are valid; raises for an unknown type.
         unsafe { pg_sys::getTypeOutputInfo(oid, &mut function, &mut varlena) };
@@ -380,7 +380,11 @@ impl Output {
 
     /// # Safety
     /// `datum` must be of the output function's type.
-    unsafe fn with(&self, datum: pg_sys::Datum, f: impl FnOnce(&str) -> Written) -> Written {
+    pub(super) unsafe fn with(
+        &self,
+        datum: pg_sys::Datum,
+        f: impl FnOnce(&str) -> Written,
+    ) -> Written {
         // SAFETY: by the caller's promise; the text lives in the current memory context.
         unsafe {
             let text = pg_sys::OidOutputFunctionCall(self.0, datum);
