@@ -106,6 +106,8 @@ INSERT INTO test.calls (who, call) VALUES
         test.buffer(ARRAY[test.tx($$UPDATE t SET n = n + 1 WHERE name = 'acme'$$)]))),
     ('stranger', $$SELECT count(*) FROM chainify_node.position() p, chainify_node.foundation(p.number, p.hash)$$), ('stranger', $$SELECT chainify_node.join_parts(1, '\x00', '\x00000000')$$),
     ('stranger', $$SELECT chainify_node.join_schema(1, '\x00')$$), ('stranger', $$SELECT chainify_node.join_rows('public.t', '\x00000000')$$), ('stranger', $$SELECT chainify_node.join_end(1)$$),
+    ('stranger', $$SELECT chainify_node.keep_received('public.t', 1, '\x00000000')$$), ('stranger', $$SELECT chainify_node.join_received('public.t', 9)$$),
+    ('stranger', $$SELECT chainify_node.join_without('public.t', 0, '{0}')$$), ('stranger', $$SELECT chainify_node.forget_received('public.t')$$),
     ('stranger', $$SELECT chainify_node.archive_blocks(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_transactions(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_changes(1, 9)$$),
     ('stranger', $$SELECT chainify_node.archive_columns()$$), ('stranger', $$SELECT chainify_node.set_archived('/archive', p.number, p.hash) FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.archived()$$), ('stranger', $$SELECT chainify_node.drop_archived(1)$$),

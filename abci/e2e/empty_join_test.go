@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +39,9 @@ func rolesOnly(ctx context.Context, o *harness.Organisation) error {
 }
 
 // foundedNetwork is four organisations, whose ledger came by DEPLOY transactions alone.
-func foundedNetwork(ctx context.Context, t *testing.T) *harness.Network {
+func foundedNetwork(ctx context.Context, t *testing.T, settings map[string]any) *harness.Network {
 	t.Helper()
-	net := emptyNetwork(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: 10})
+	net := emptyNetwork(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: 10, Settings: settings})
 	must(t, net.StartDatabases(ctx))
 	must(t, net.EnableChainify(ctx))
 	must(t, net.Each(func(o *harness.Organisation) error { return rolesOnly(ctx, o) }))
@@ -115,7 +117,7 @@ func TestAnOrganisationJoinsWithAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
 	t.Cleanup(cancel)
-	net := foundedNetwork(ctx, t)
+	net := foundedNetwork(ctx, t, nil)
 	founders, acme := net.Organisations[:4], net.Organisations[0]
 	nothing := func(*harness.Organisation) error { return nil }
 	echo, part, err := net.Outsider(ctx, "echo", nothing, func(o *harness.Organisation) error { return rolesOnly(ctx, o) })
@@ -154,23 +156,29 @@ func emptied(ctx context.Context, o *harness.Organisation) error {
 }
 
 // An organisation lost database and order blocks. Its node or its database is killed while it
-// joins, several times, and it joins all the same.
+// joins, several times. It joins all the same, and goes on from the rows that it received.
 func TestJoiningEmptyOutlastsKills(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
 	t.Cleanup(cancel)
-	net := foundedNetwork(ctx, t)
+	net := foundedNetwork(ctx, t, map[string]any{"tell_rate": 1 << 20}) // each piece takes a second
 	acme, odd := net.Organisations[0], net.Organisations[3]
+	must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute($e$INSERT INTO owners SELECT n, repeat('x', 1000) || n FROM generate_series(1001, 9000) n$e$)"))
 	caughtUp(ctx, t, net, odd)
 	must(t, odd.StopNode())
 	must(t, emptied(ctx, odd))
 	deposits(ctx, t, acme, 3)
 	joinsEmpty(ctx, t, net, odd, "--drop-order")
 	stop := keepDepositing(ctx, t, acme)
-	for i := range 4 {
+	const begun = "FROM pg_stat_activity WHERE query LIKE '%chainify_node.join_%' AND pid <> pg_backend_pid()"
+	for i, at := range []string{
+		begun, begun,
+		"FROM chainify_ledger.received WHERE tbl = 'public.owners'",
+		"FROM chainify_ledger.received WHERE tbl = 'public.owners' HAVING sum(rows) > 3000",
+	} {
 		must(t, harness.Poll(ctx, progressLimit, "it joins", func(ctx context.Context) (bool, string, error) {
 			var working bool
-			err := odd.Scan(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%chainify_node.join_%' AND pid <> pg_backend_pid()) OR EXISTS (SELECT FROM chainify_ledger.block)", &working)
+			err := odd.Scan(ctx, "SELECT EXISTS (SELECT "+at+") OR EXISTS (SELECT FROM chainify_ledger.block)", &working)
 			return err == nil && working, "not yet", nil
 		}))
 		if i%2 == 0 {
@@ -182,7 +190,21 @@ func TestJoiningEmptyOutlastsKills(t *testing.T) {
 		}
 	}
 	must(t, odd.WaitServing(ctx, catchUpLimit))
+	must(t, wentOn(readFile(t, filepath.Join(net.Dir, odd.Name, "node.log"))))
 	stop()
 	caughtUp(ctx, t, net, odd)
 	isWhole(ctx, t, net, odd)
+}
+
+// wentOn fails unless the last attempt to join had a thousand rows of the table owners from those
+// before, as the log tells.
+func wentOn(log string) error {
+	attempts := regexp.MustCompile(`taking rows over.*public\.owners.*received_before\D+(\d+)`).FindAllStringSubmatch(log, -1)
+	if len(attempts) == 0 {
+		return errors.New("no attempt took rows over")
+	}
+	if last := attempts[len(attempts)-1]; len(last[1]) < 4 {
+		return fmt.Errorf("the last of %d attempts went on from too few rows: %s", len(attempts), last[0])
+	}
+	return nil
 }

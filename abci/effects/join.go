@@ -82,7 +82,9 @@ func (s *Shell) join(ctx context.Context) error {
 		if !knows {
 			return backend.ErrNoHelp
 		}
-		err := s.joiner().Join(ctx, told, number, certificate.Hash)
+		err := s.joiner().Join(ctx, told, number, certificate.Hash, func(table string, rows, asked uint64) {
+			s.log.Info("taking rows over", "table", table, "rows", rows, "received_before", rows-min(rows, asked))
+		})
 		if err == nil {
 			s.log.Info("took the ledger over", "block", number, "organisation", organisation)
 		}

@@ -274,6 +274,17 @@ CREATE TABLE chainify_ledger.deployed (
     PRIMARY KEY (block, index)
 );
 
+-- Rows that came from other organisations for a database that joins empty, until it has joined: the next attempt goes on from them
+-- (recovery/join_again.rs).
+CREATE TABLE chainify_ledger.received (
+    tbl   text NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY, -- later ones count
+    rows  bigint NOT NULL,
+    cells bytea NOT NULL,                    -- u32 count ‖ per row lp(cells)
+    PRIMARY KEY (tbl, place)
+);
+ALTER TABLE chainify_ledger.received ALTER COLUMN cells SET STORAGE EXTERNAL;
+
 -- For executing all blocks again (recovery/start_over.rs): what a database held when tables and sequences came on the ledger, which no
 -- block tells. Tables that DEPLOY transactions made begin empty, and are not here.
 CREATE TABLE chainify_ledger.initial_table (

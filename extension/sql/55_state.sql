@@ -57,6 +57,24 @@ CREATE FUNCTION chainify_node.join_rows(tbl text, rows bytea) RETURNS void
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica;
 
+-- What is received outlasts an attempt that ends: kept on a connection of its own, and taken by the next one.
+CREATE FUNCTION chainify_node.keep_received(tbl text, rows bigint, cells bytea) RETURNS void
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ INSERT INTO chainify_ledger.received (tbl, rows, cells) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM chainify_ledger.here) $$;
+
+CREATE FUNCTION chainify_node.forget_received(tbl text) RETURNS void
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ DELETE FROM chainify_ledger.received r WHERE r.tbl = $1 $$;
+
+CREATE FUNCTION chainify_node.join_received(tbl text, most bigint) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'chainify_join_received' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica;
+
+CREATE FUNCTION chainify_node.join_without(tbl text, bits integer, ranges integer[]) RETURNS void
+    AS 'MODULE_PATHNAME', 'chainify_join_without' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET session_replication_role = replica;
+
 CREATE FUNCTION chainify_node.join_end(number bigint) RETURNS void
     AS 'MODULE_PATHNAME', 'chainify_join_end' LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
@@ -64,6 +82,8 @@ CREATE FUNCTION chainify_node.join_end(number bigint) RETURNS void
     SET statement_timeout = 0 SET lock_timeout = 0;
 
 REVOKE ALL ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore, chainify_node.foundation,
-    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.join_end FROM PUBLIC;
+    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.keep_received, chainify_node.forget_received, chainify_node.join_received,
+    chainify_node.join_without, chainify_node.join_end FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.state_tables, chainify_node.state_ranges, chainify_node.state_rows, chainify_node.stage_rows, chainify_node.restore, chainify_node.foundation,
-    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.join_end TO chainify_node;
+    chainify_node.join_parts, chainify_node.join_schema, chainify_node.join_rows, chainify_node.keep_received, chainify_node.forget_received, chainify_node.join_received,
+    chainify_node.join_without, chainify_node.join_end TO chainify_node;

@@ -38,6 +38,8 @@ var ledgerTables = []string{
 		" error TEXT NOT NULL, raw LONGBLOB NOT NULL, PRIMARY KEY (block, place), KEY (id))",
 	`certificate (number BIGINT PRIMARY KEY, effect_round INT NOT NULL, hash BINARY(32) NOT NULL, votes LONGTEXT NOT NULL)`,
 	`false_block (number BIGINT PRIMARY KEY)`,
+	// next is the block that the audit goes on with; 0: its next pass begins.
+	`audited (only_one TINYINT PRIMARY KEY CHECK (only_one = 1), next BIGINT NOT NULL)`,
 	// The scrubber last found a table well, or first saw it, at this time in UTC.
 	`scrub (table_id INT PRIMARY KEY, well_at DATETIME(6) NOT NULL)`,
 	// found and cured_by are NULL until they are known.
@@ -58,7 +60,7 @@ var ledgerTables = []string{
 
 // readTablesOf are the ledger's that a reader sees: all but the desk's, which hold what clients ask
 // and are answered, and the name of the node's lock.
-var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "scrub", "deviation", "deviation_row", "ledger_table", "ledger_procedure", "base", "history"}
+var readTablesOf = []string{"chain", "block", "`transaction`", "certificate", "false_block", "audited", "scrub", "deviation", "deviation_row", "ledger_table", "ledger_procedure", "base", "history"}
 
 // pattern names one database where GRANT reads % and _ as wildcards.
 func pattern(name string) string { return strings.ReplaceAll(quoted(name), "_", `\_`) }

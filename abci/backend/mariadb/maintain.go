@@ -84,14 +84,22 @@ func (b *Backend) scrubAll(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// auditAll is one pass over all kept blocks. They become more, so it takes a tenth of the time at
-// most, and tables are scrubbed meanwhile.
+// auditAll is one pass over all kept blocks, or the rest of one that a restart ended. They become
+// more, so it takes a tenth of the time at most, and tables are scrubbed meanwhile.
 func (b *Backend) auditAll(ctx context.Context, log *slog.Logger) error {
-	for from := uint64(1); from > 0; {
+	var next uint64
+	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT coalesce(max(next), 0) FROM %L.audited`)).Scan(&next)
+	if err != nil {
+		return fmt.Errorf("audit: where it was: %w", err)
+	}
+	for more := true; more; {
 		began := time.Now()
-		next, changes, err := b.auditFrom(ctx, from, auditBlocks)
-		if err != nil {
+		var changes audited
+		if next, changes, err = b.auditFrom(ctx, next, auditBlocks); err != nil {
 			return err
+		}
+		if _, err := b.pool.ExecContext(ctx, b.name.in(`REPLACE INTO %L.audited (only_one, next) VALUES (1, ?)`), next); err != nil {
+			return fmt.Errorf("audit: keep its place: %w", err)
 		}
 		for number := range changes.noted {
 			log.Warn("audit found a block that is not kept as agreed", "block", number)
@@ -99,7 +107,7 @@ func (b *Backend) auditAll(ctx context.Context, log *slog.Logger) error {
 		if !sleep(ctx, auditPause(changes.read, b.cfg.Scrubbing.RowsPerSecond, time.Since(began))) {
 			return ctx.Err()
 		}
-		from = next
+		more = next > 0
 	}
 	return nil
 }

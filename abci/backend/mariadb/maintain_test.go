@@ -2,7 +2,9 @@ package mariadb
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +127,39 @@ func TestAnAuditRests(t *testing.T) {
 	} {
 		if got := auditPause(c.rows, 1_000, c.took); got != c.want {
 			t.Errorf("%d rows in %s: rests %s, want %s", c.rows, c.took, got, c.want)
+		}
+	}
+}
+
+// An audit that a restart ends goes on with the next piece, and the pass after it reads all blocks.
+func TestTheAuditGoesOnWhereItWas(t *testing.T) {
+	o := fresh(t, items)
+	c := o.chain(t)
+	c.attach("public.items")
+	c.commit(sqlOf("INSERT INTO items (id, name) VALUES (2, 'second')"))
+	c.grow(auditBlocks)
+	c.b.cfg.Scrubbing = Scrubbing{RowsPerSecond: 1} // it rests for long after a piece
+	next := func() (next int) {
+		_ = o.root.QueryRow("SELECT next FROM " + o.name + "_ledger.audited").Scan(&next) // 0: there is none yet
+		return next
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- c.b.auditAll(ctx, slog.New(slog.DiscardHandler)) }()
+	for next() == 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || next() != auditBlocks+1 {
+		t.Fatal(err, next())
+	}
+	o.unguarded(t, "UPDATE %L.history SET row_bytes = x'0000' WHERE block = 2")
+	c.b.cfg.Scrubbing = Scrubbing{RowsPerSecond: 1_000_000}
+	for _, want := range [][]uint64{nil, {2}} {
+		err := c.b.auditAll(t.Context(), slog.New(slog.DiscardHandler))
+		if p := connected(t, c.b); err != nil || !slices.Equal(p.FalseBlocks, want) || next() != 0 {
+			t.Errorf("%v, false blocks %v, want %v; next %d", err, p.FalseBlocks, want, next())
 		}
 	}
 }

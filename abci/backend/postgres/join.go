@@ -15,11 +15,21 @@ import (
 
 var _ backend.Joiner = (*Backend)(nil)
 
+// joining is an attempt to take a ledger over, at the end of a block.
+type joining struct {
+	*Backend
+	from   backend.Foundation
+	number uint64
+	begun  func(table string, rows, asked uint64)
+	keep   *pgx.Conn // commits what is received
+}
+
 // Join makes the ledger of another organisation's reading, in one transaction.
-func (b *Backend) Join(ctx context.Context, from backend.Foundation, number uint64, certified wire.Hash) error {
+func (b *Backend) Join(ctx context.Context, from backend.Foundation, number uint64, certified wire.Hash, begun func(table string, rows, asked uint64)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.once(ctx, func() error { return b.join(ctx, from, number, certified) })
+	j := &joining{Backend: b, from: from, number: number, begun: begun}
+	err := b.once(ctx, func() error { return j.join(ctx, certified) })
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == beyondRepair {
 		err = &backend.Obstacle{Why: strings.TrimSpace(refused.Detail + " " + refused.Hint), Err: err}
 	}
@@ -29,31 +39,29 @@ func (b *Backend) Join(ctx context.Context, from backend.Foundation, number uint
 	return nil
 }
 
-func (b *Backend) join(ctx context.Context, from backend.Foundation, number uint64, certified wire.Hash) error {
+func (j *joining) join(ctx context.Context, certified wire.Hash) error {
 	parts := newStage(func(ctx context.Context, raw []byte) error {
-		_, err := b.conn.Exec(ctx, `SELECT chainify_node.join_parts($1, $2, $3)`, int64(number), certified[:], raw)
+		_, err := j.conn.Exec(ctx, `SELECT chainify_node.join_parts($1, $2, $3)`, int64(j.number), certified[:], raw)
 		return told(err)
 	})
-	err := from.Foundation(ctx, func(part []byte) error { return parts.add(ctx, part) })
+	err := j.from.Foundation(ctx, func(part []byte) error { return parts.add(ctx, part) })
 	if err := parts.end(ctx, err); err != nil {
 		return err
 	}
-	tables, err := b.joinSchema(ctx, number, certified)
+	tables, err := j.joinSchema(ctx, certified)
 	if err != nil {
 		return told(err)
 	}
-	for _, t := range tables {
-		if err := b.joinRows(ctx, from, t); err != nil {
-			return err
-		}
+	if err := j.joinTables(ctx, tables); err != nil {
+		return err
 	}
-	_, err = b.conn.Exec(ctx, `SELECT chainify_node.join_end($1)`, int64(number))
+	_, err = j.conn.Exec(ctx, `SELECT chainify_node.join_end($1)`, int64(j.number))
 	return err
 }
 
 // joinSchema makes tables and definitions. It returns all tables, with as many rows as certified.
-func (b *Backend) joinSchema(ctx context.Context, number uint64, certified wire.Hash) ([]backend.TableState, error) {
-	rows, err := b.conn.Query(ctx, `SELECT tbl, rows FROM chainify_node.join_schema($1, $2)`, int64(number), certified[:])
+func (j *joining) joinSchema(ctx context.Context, certified wire.Hash) ([]backend.TableState, error) {
+	rows, err := j.conn.Query(ctx, `SELECT tbl, rows FROM chainify_node.join_schema($1, $2)`, int64(j.number), certified[:])
 	if err != nil {
 		return nil, err
 	}
@@ -66,21 +74,101 @@ func (b *Backend) joinSchema(ctx context.Context, number uint64, certified wire.
 	})
 }
 
-// joinRows takes the rows of a table, and not one more than it has.
-func (b *Backend) joinRows(ctx context.Context, from backend.Reading, t backend.TableState) error {
-	give := func(ctx context.Context, raw []byte) error {
-		_, err := b.conn.Exec(ctx, `SELECT chainify_node.join_rows($1, $2)`, t.Table, raw)
-		return told(err)
+// joinTables takes the rows of all tables. What comes is kept on a connection of its own, so that
+// the next attempt has it when this one ends.
+func (j *joining) joinTables(ctx context.Context, tables []backend.TableState) error {
+	conn, err := j.session(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to keep rows: %w", err)
 	}
-	if err := give(ctx, make([]byte, 4)); err != nil || t.Rows == 0 { // what it was prepared with goes
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanupLimit)
+		defer cancel()
+		_ = conn.Close(ctx) // each piece was committed
+	}()
+	j.keep = conn
+	for _, t := range tables {
+		if err := j.joinRows(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinRows takes the rows of a table, and not one more than it has. It asks for those alone that no
+// attempt before received.
+func (j *joining) joinRows(ctx context.Context, t backend.TableState) error {
+	in, most, err := j.missing(ctx, t)
+	if err != nil || most == 0 {
 		return err
 	}
-	rows, taken := newStage(give), uint64(0)
-	err := from.Rows(ctx, t.Table, backend.All(), func(cells []byte) error {
-		if taken++; taken > t.Rows {
-			return fmt.Errorf("%w: more rows of table %q than the %d that it has", backend.ErrFalse, t.Table, t.Rows)
+	j.begun(t.Table, t.Rows, most)
+	rows, taken := newStage(nil), uint64(0)
+	rows.give = func(ctx context.Context, raw []byte) error {
+		if _, err := j.conn.Exec(ctx, `SELECT chainify_node.join_rows($1, $2)`, t.Table, raw); err != nil {
+			return told(err)
+		}
+		_, err := j.keep.Exec(ctx, `SELECT chainify_node.keep_received($1, $2, $3)`, t.Table, int64(rows.count), raw)
+		return err
+	}
+	err = j.from.Rows(ctx, t.Table, in, func(cells []byte) error {
+		if taken++; taken > most {
+			return fmt.Errorf("%w: more rows of table %q than the %d that it has", backend.ErrFalse, t.Table, most)
 		}
 		return rows.add(ctx, cells)
 	})
 	return rows.end(ctx, err)
+}
+
+// missing makes the table what attempts before received of it. It returns the ranges whose rows are
+// others, none of which the table has then, and how many rows were told to be in them.
+func (j *joining) missing(ctx context.Context, t backend.TableState) (backend.Ranges, uint64, error) {
+	had, err := j.received(ctx, t)
+	if err != nil {
+		return backend.Ranges{}, 0, err
+	}
+	if !had {
+		_, err := j.conn.Exec(ctx, `SELECT chainify_node.join_rows($1, $2)`, t.Table, make([]byte, 4)) // what it was prepared with goes
+		return inRanges(t.Rows), t.Rows, told(err)
+	}
+	in, most, err := j.differing(ctx, j.from, j.number, t)
+	if err == nil && len(in.List) > 0 {
+		_, err = j.conn.Exec(ctx, `SELECT chainify_node.join_without($1, $2, $3)`, t.Table, int32(in.Bits), integers(in.List))
+	}
+	return in, most, err
+}
+
+// received puts the rows of attempts before into the table, and reports whether there were any.
+// Those that do not fit it are of another definition, or were never true: the table begins anew.
+func (j *joining) received(ctx context.Context, t backend.TableState) (bool, error) {
+	if _, err := j.conn.Exec(ctx, `SAVEPOINT received`); err != nil {
+		return false, err
+	}
+	var rows int64
+	err := j.conn.QueryRow(ctx, `SELECT chainify_node.join_received($1, $2)`, t.Table, int64(receivedMax*t.Rows)).Scan(&rows)
+	switch {
+	case err == nil && rows > 0:
+		return true, nil
+	case err != nil && !errors.Is(told(err), backend.ErrFalse):
+		return false, err
+	}
+	if _, err := j.conn.Exec(ctx, `ROLLBACK TO received`); err != nil {
+		return false, err
+	}
+	_, err = j.keep.Exec(ctx, `SELECT chainify_node.forget_received($1)`, t.Table)
+	return false, err
+}
+
+// receivedMax is how many rows attempts keep together for each one that a table has. Rows that came
+// again, as they had changed meanwhile, are among them.
+const receivedMax = 2
+
+// inRanges is the whole of a table, in as many ranges as it is first compared by. Rows come range
+// after range, so that an attempt that ends has most of them whole.
+func inRanges(rows uint64) backend.Ranges {
+	in := backend.Ranges{Bits: firstBits(rows)}
+	for r := range uint32(1) << in.Bits {
+		in.List = append(in.List, r)
+	}
+	return in
 }

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -101,7 +103,7 @@ func of(parts [][]byte, kind byte) (at []int) {
 	return at
 }
 
-// changed changes a byte of the part of a kind, counted from its end.
+// changed changes a byte of the part of a kind, countedRows from its end.
 func changed(kind byte, fromEnd int) func([][]byte) [][]byte {
 	return func(parts [][]byte) [][]byte {
 		part := parts[of(parts, kind)[0]]
@@ -148,23 +150,23 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 		"a row that is none":         {twisted{rows: func(rows [][]byte) [][]byte { rows[0] = rows[0][1:]; return rows }}, backend.ErrFalse},
 	} {
 		c.told.founded, c.told.Reading = from, reading
-		if err := here.Join(t.Context(), c.told, 4, at); !errors.Is(err, c.want) {
+		if err := here.Join(t.Context(), c.told, 4, at, noNews); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if p := connected(t, here); p.Number != begins.Number || p.Hash != begins.Hash {
 			t.Fatalf("%s: it stands at %+v", name, p)
 		}
 	}
-	if err := here.Join(t.Context(), from, 4, wire.Hash{7}); !errors.Is(err, backend.ErrFalse) {
+	if err := here.Join(t.Context(), from, 4, wire.Hash{7}, noNews); !errors.Is(err, backend.ErrFalse) {
 		t.Errorf("under another hash: %v", err)
 	}
-	if err := here.Join(t.Context(), from, 4, at); err != nil {
+	if err := here.Join(t.Context(), from, 4, at, noNews); err != nil {
 		t.Fatal(err)
 	}
 	if p := connected(t, here); p.Number != 4 || p.Hash != at || p.Certified != 4 {
 		t.Fatalf("it stands at %+v", p)
 	}
-	if err := here.Join(t.Context(), from, 4, at); err == nil {
+	if err := here.Join(t.Context(), from, 4, at, noNews); err == nil {
 		t.Error("a second time")
 	}
 	if err := runError(t, hereDSN, `CREATE TEMP TABLE chainify_join (name text, schema_hash bytea, rows bigint, lanes bytea, cleared boolean);
@@ -187,7 +189,7 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if err := third.Join(t.Context(), again.(backend.Foundation), 5, connected(t, here).Hash); err != nil {
+	if err := third.Join(t.Context(), again.(backend.Foundation), 5, connected(t, here).Hash, noNews); err != nil {
 		t.Errorf("from one that joined: %v", err)
 	}
 }
@@ -203,16 +205,198 @@ func TestAttachedTablesArePreparedBeforeJoining(t *testing.T) {
 	defer reading.Close()
 	bare := open(t, database(t, nothing)+" user=effects_node")
 	connected(t, bare)
-	err = bare.Join(t.Context(), reading.(backend.Foundation), 2, at)
+	err = bare.Join(t.Context(), reading.(backend.Foundation), 2, at, noNews)
 	if obstacle := (*backend.Obstacle)(nil); !errors.As(err, &obstacle) {
 		t.Errorf("without the table: %v", err)
 	}
 	prepared := open(t, database(t, setup+`; UPDATE public.items SET name = 'otherwise'`)+" user=effects_node")
 	connected(t, prepared)
-	if err := prepared.Join(t.Context(), reading.(backend.Foundation), 2, at); err != nil {
+	if err := prepared.Join(t.Context(), reading.(backend.Foundation), 2, at, noNews); err != nil {
 		t.Error(err)
 	}
 }
+
+// countedRows tells rows of a table until so many were told, and counts them.
+type countedRows struct {
+	backend.Reading
+	founded     backend.Foundation
+	until, told map[string]int
+}
+
+var errCut = errors.New("cut off")
+
+func (f countedRows) Foundation(ctx context.Context, each func([]byte) error) error {
+	return f.founded.Foundation(ctx, each)
+}
+
+func (f countedRows) Rows(ctx context.Context, table string, in backend.Ranges, each func([]byte) error) error {
+	return f.Reading.Rows(ctx, table, in, func(cells []byte) error {
+		if until, cut := f.until[table]; cut && f.told[table] == until {
+			return errCut
+		}
+		f.told[table]++
+		return each(cells)
+	})
+}
+
+// bigger is a table of some thousand rows, which takes several pieces to tell.
+const bigger = 30_000
+
+func biggerBlocks() []*wire.OrderedBlock {
+	return append(
+		foundedBlocks(),
+		orderedBlock(5, wire.Kind_KIND_DEPLOY, "CREATE TABLE big (id int PRIMARY KEY, place int NOT NULL UNIQUE, name text)"),
+		orderedBlock(6, wire.Kind_KIND_SQL, fmt.Sprintf("INSERT INTO big SELECT n, n, repeat('x', 100) FROM generate_series(1, %d) n", bigger)),
+	)
+}
+
+// begun is a ledger, and a database that received some of it before the other organisation broke
+// off.
+func begun(t *testing.T, until int) (there, here *Backend, at wire.Hash, hereDSN string) {
+	t.Helper()
+	there, hereDSN = open(t, database(t, nothing)+" user=effects_node"), database(t, nothing)
+	here = open(t, hereDSN+" user=effects_node")
+	at = execute(t, there, biggerBlocks()...)
+	connected(t, here)
+	if _, err := joins(t, here, there, 6, at, map[string]int{"public.big": until}); !errors.Is(err, backend.ErrNoHelp) {
+		t.Fatalf("of one that breaks off: %v", err)
+	}
+	return there, here, at, hereDSN
+}
+
+// joins has one database join by another, and returns how many rows of each table were told.
+func joins(t *testing.T, here, there *Backend, number uint64, at wire.Hash, until map[string]int) (map[string]int, error) {
+	t.Helper()
+	reading, err := there.Read(t.Context(), number, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reading.Close()
+	from := countedRows{reading, reading.(backend.Foundation), until, map[string]int{}}
+	err = here.Join(t.Context(), from, number, at, noNews)
+	return from.told, err
+}
+
+// holdsLedger checks that a database that joined is as the other one, and keeps nothing received.
+func holdsLedger(t *testing.T, hereDSN string) {
+	t.Helper()
+	run(t, hereDSN, `DO $$ BEGIN
+		ASSERT NOT EXISTS (SELECT FROM chainify.verify_ledger());
+		ASSERT NOT EXISTS (SELECT FROM chainify.tables t, LATERAL (SELECT FROM chainify.verify_table(t.name::regclass)) v);
+		ASSERT NOT EXISTS (SELECT FROM chainify_ledger.received);
+	END $$`)
+}
+
+// A join that is cut off goes on from the rows that it received.
+func TestAJoinGoesOnWhereItEnded(t *testing.T) {
+	there, here, at, hereDSN := begun(t, 20_000)
+	told, err := joins(t, here, there, 6, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What did not fill a piece was lost, and the range that was cut in two comes anew.
+	if many := told["public.big"]; many < bigger-20_000 || many > bigger-10_000 {
+		t.Errorf("%d of %d rows were told again after 20,000", many, bigger)
+	}
+	holdsLedger(t, hereDSN)
+	if err := runError(t, hereDSN, `SELECT chainify_node.keep_received('public.big', 1, '\x00000000')`); err != nil {
+		t.Error(err)
+	}
+	holdsLedger(t, hereDSN) // rows of a ledger that is here are not kept
+}
+
+// What changed between two attempts comes with the second one, whether it is a row, a unique value
+// that moved to another row, or a row that is gone.
+func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
+	there, here, _, hereDSN := begun(t, 20_000)
+	at := execute(
+		t, there,
+		orderedBlock(7, wire.Kind_KIND_SQL, "DELETE FROM big WHERE id % 1000 = 1", "UPDATE big SET name = 'other' WHERE id % 1000 = 2"),
+		orderedBlock(8, wire.Kind_KIND_SQL, "UPDATE big SET place = place - 1 WHERE id % 1000 = 2", "INSERT INTO big VALUES (40001, 40001, 'new')"),
+	)
+	if _, err := joins(t, here, there, 8, at, map[string]int{"public.big": 9_000}); !errors.Is(err, backend.ErrNoHelp) {
+		t.Fatal(err)
+	}
+	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "UPDATE big SET name = 'again' WHERE id = 2"))
+	told, err := joins(t, here, there, 9, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Were the earlier of two kept rows the one that counts, 9,771 would come.
+	if many := told["public.big"]; many == 0 || many > 9_000 {
+		t.Errorf("%d of %d rows were told again", many, bigger)
+	}
+	holdsLedger(t, hereDSN)
+}
+
+// Rows go out of the partitions that they are in.
+func TestAJoinThatGoesOnFillsPartitions(t *testing.T) {
+	there, here, _, hereDSN := begun(t, bigger-1)
+	at := execute(
+		t, there,
+		orderedBlock(7, wire.Kind_KIND_DEPLOY, `CREATE TABLE parted (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);
+			CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (10000); CREATE TABLE high PARTITION OF parted DEFAULT`),
+		orderedBlock(8, wire.Kind_KIND_SQL, "INSERT INTO parted SELECT n, repeat('x', 100) FROM generate_series(1, 20000) n"),
+	)
+	if told, err := joins(t, here, there, 8, at, map[string]int{"public.parted": 15_000}); !errors.Is(err, backend.ErrNoHelp) || told["public.big"] > bigger/2 {
+		t.Fatal(told, err)
+	}
+	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "DELETE FROM parted WHERE id % 1000 = 1", "UPDATE parted SET name = 'other' WHERE id % 1000 = 2"))
+	told, err := joins(t, here, there, 9, at, nil)
+	if err != nil || told["public.parted"] > 17_000 || told["public.big"] > bigger/2 {
+		t.Fatal(told, err)
+	}
+	holdsLedger(t, hereDSN)
+}
+
+// False rows that were received before cost time alone: an organisation that tells the truth is
+// asked for them anew, and is not blamed.
+func TestFalseRowsReceivedBeforeAreToldAnew(t *testing.T) {
+	there, here, at, hereDSN := begun(t, 0)
+	reading, err := there.Read(t.Context(), 6, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lie := func(rows [][]byte) [][]byte {
+		for i := range rows {
+			rows[i] = bytes.ReplaceAll(rows[i], []byte("xxxx"), []byte("yyyy"))
+		}
+		return rows
+	}
+	err = here.Join(t.Context(), twisted{Reading: reading, founded: reading.(backend.Foundation), rows: lie}, 6, at, noNews)
+	reading.Close()
+	if !errors.Is(err, backend.ErrBeyondRepair) {
+		t.Fatal(err)
+	}
+	told, err := joins(t, here, there, 6, at, nil)
+	if err != nil || told["public.big"] != bigger {
+		t.Fatal(told, err)
+	}
+	holdsLedger(t, hereDSN)
+}
+
+// Rows received are of no use where the table is another one since: it begins anew.
+func TestRowsReceivedThatDoNotFitAreForgotten(t *testing.T) {
+	for name, change := range map[string]string{
+		"another column":   "ALTER TABLE big ADD COLUMN more int",
+		"made anew, empty": "DROP TABLE big; CREATE TABLE big (id int PRIMARY KEY, other text)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			there, here, _, hereDSN := begun(t, 20_000)
+			at := execute(t, there, orderedBlock(7, wire.Kind_KIND_DEPLOY, change))
+			told, err := joins(t, here, there, 7, at, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many := told["public.big"]; many != bigger && many != 0 {
+				t.Errorf("%d rows were told", many)
+			}
+			holdsLedger(t, hereDSN)
+		})
+	}
+}
+
+func noNews(string, uint64, uint64) {}
 
 func runError(t *testing.T, dsn, sql string) error {
 	t.Helper()

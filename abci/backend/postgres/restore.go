@@ -141,7 +141,7 @@ func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, nu
 // rows were told to be in them.
 func (b *Backend) differing(ctx context.Context, from backend.Reading, number uint64, t backend.TableState) (in backend.Ranges, most uint64, err error) {
 	in = backend.All()
-	next := min(uint32(bits.Len64(t.Rows/rowsPerRange)), firstBitsMax)
+	next := firstBits(t.Rows)
 	for range narrowLooksMax {
 		own, err := digests(ctx, b.conn, number, t.Table, in, next)
 		if err != nil {
@@ -165,6 +165,11 @@ func (b *Backend) differing(ctx context.Context, from backend.Reading, number ui
 		next += room
 	}
 	return in, most, nil
+}
+
+// firstBits is by how many bits the ranges are that a table of so many rows is first compared by.
+func firstBits(rows uint64) uint32 {
+	return min(uint32(bits.Len64(rows/rowsPerRange)), firstBitsMax)
 }
 
 // fits refuses digests of ranges that were not asked for, and of more rows than the table has.

@@ -228,6 +228,30 @@ pub fn texts_at(
     read_texts(table, &[table.base], columns, &wanted, f);
 }
 
+/// Where rows are whose keys are `wanted`, at most so many: partition and place of each. Cost: a
+/// read of the table.
+pub fn places_in(
+    client: &SpiClient<'_>,
+    table: &LedgerTable,
+    wanted: &KeyRanges,
+    most: usize,
+) -> Vec<(pg_sys::Oid, (u32, u16))> {
+    let encoded = row_bytes::columns(table.id);
+    let (mut places, mut key) = (Vec::new(), Vec::new());
+    for leaf in table.leaves(client, Sees::Latest) {
+        let relation = Relation::open(leaf, Lock::AccessShare);
+        let encoder = RowEncoder::new(&relation, &encoded).or_raise();
+        relation.scan_seen(Sees::Latest, |tuple| {
+            key.clear();
+            encoder.key(tuple, &mut key);
+            if places.len() < most && wanted.have(&key_hash(&key)) {
+                places.extend(tuple.place().map(|place| (leaf, place)));
+            }
+        });
+    }
+    places
+}
+
 /// The rows of these relations that the statement sees, and whose keys are `wanted`.
 fn read_texts(
     table: &LedgerTable,

@@ -51,7 +51,7 @@ const STATES: &str = "pg_temp.chainify_join";
 /// The place of what came before the first block of this database.
 const ELSEWHERE: &str = "of another organisation";
 
-fn is_false(why: impl std::fmt::Display) -> PgError {
+pub fn is_false(why: impl std::fmt::Display) -> PgError {
     PgError::new(b"22023", "what was told of the ledger is false").detail(format!("{why}."))
 }
 
@@ -419,7 +419,7 @@ fn join_rows(call: &mut Call) -> Answer {
             let cells = by_column(&table, &received).or_raise();
             let types = types(client, &table);
             by_owner(client, table.relation, table.live_name(), || {
-                insert(&table, table.live_name(), true, &types, cells)
+                insert(&table, (table.live_name(), ""), true, &types, cells)
             });
         })
     });
@@ -427,7 +427,7 @@ fn join_rows(call: &mut Call) -> Answer {
 }
 
 /// Takes away what DEPLOY transactions left in the table, or what it was prepared with; once.
-fn clear(client: &SpiClient<'_>, table: &LedgerTable) {
+pub fn clear(client: &SpiClient<'_>, table: &LedgerTable) {
     let sql = format!("UPDATE {STATES} SET cleared = true WHERE name = $1 AND NOT cleared");
     let cleared = spi::connected(|| spi::execute(&sql, &[cell(table.name.clone())]));
     if cleared > 0 {
@@ -449,7 +449,7 @@ fn check_joining(client: &SpiClient<'_>) -> Result<(), PgError> {
 }
 
 /// A table of the ledger that is being joined.
-fn joining(client: &SpiClient<'_>, name: &str) -> Result<LedgerTable, PgError> {
+pub fn joining(client: &SpiClient<'_>, name: &str) -> Result<LedgerTable, PgError> {
     check_joining(client)?;
     let mut tables = ledger_tables::all(client, Sees::Latest).into_iter();
     let missing = || PgError::new(b"42P01", format!("table \"{name}\" is not on the ledger"));
@@ -477,6 +477,7 @@ fn join_end(call: &mut Call) -> Answer {
                     FROM chainify_ledger.sequence s JOIN chainify_ledger.sequence_here h USING (name)";
                 spi::query(sql, &[], |_| ());
                 spi::query("SELECT chainify_ledger.announce_tables()", &[], |_| ());
+                spi::execute("TRUNCATE chainify_ledger.received", &[]);
             });
         })
     });

@@ -15,6 +15,7 @@ pub mod earlier_deploys;
 pub mod fold_history;
 pub mod index_repair;
 pub mod join;
+pub mod join_again;
 pub mod maintenance;
 pub mod repair;
 pub mod repair_by_key;

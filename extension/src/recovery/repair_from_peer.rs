@@ -66,7 +66,7 @@ fn stage_rows(call: &mut Call) -> Answer {
             let cells = by_column(table, &received).or_raise();
             let types = types(client, table);
             let into = format!("pg_temp.{}", staged_name(table));
-            owner.run(|| insert(table, &into, false, &types, cells));
+            owner.run(|| insert(table, (&into, ""), false, &types, cells));
         })
     });
     call.void()
@@ -127,10 +127,11 @@ pub fn types(client: &SpiClient<'_>, table: &LedgerTable) -> Vec<String> {
     types
 }
 
-/// Adds rows to a relation that has the table's columns, of which it may compute some.
+/// Adds rows to a relation that has the table's columns, of which it may compute some. The second
+/// part of `into` says what happens to rows that are there.
 pub fn insert(
     table: &LedgerTable,
-    into: &str,
+    (into, conflicts): (&str, &str),
     computes: bool,
     types: &[String],
     cells: Vec<Vec<Option<String>>>,
@@ -146,7 +147,7 @@ pub fn insert(
         parts.join(", ")
     };
     let sql = format!(
-        "INSERT INTO {into} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM ROWS FROM ({}) u ({})",
+        "INSERT INTO {into} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM ROWS FROM ({}) u ({}){conflicts}",
         list(&written, &|n| columns[n - 1].quoted.clone()),
         list(&written, &|n| format!("u.c{n}::{}", types[n - 1])),
         list(&all, &|n| format!(

@@ -131,14 +131,20 @@ fn take_damaged_away(client: &SpiClient<'_>, table: &LedgerTable) {
         let oids: Vec<_> = oids.into_iter().collect();
         for (part, name) in parts(client, &oids.join(", ")) {
             let rows = damaged.iter().filter(|row| row.part == part);
-            let places: Vec<_> = rows.map(|row| format!("\"{}\"", row.place)).collect();
-            let sql = format!(
-                "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.tid[])",
-                places.join(",")
-            );
-            as_owner(client, part, &name, &sql);
+            let places: Vec<_> = rows.map(|row| row.place.clone()).collect();
+            take_away(client, part, &name, &places);
         }
     }
+}
+
+/// Deletes the rows at these places, `(block,number)`, of a table or partition, as its owner.
+pub fn take_away(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &str, places: &[String]) {
+    let places: Vec<_> = places.iter().map(|place| format!("\"{place}\"")).collect();
+    let sql = format!(
+        "DELETE FROM ONLY {name} WHERE ctid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.tid[])",
+        places.join(",")
+    );
+    as_owner(client, relation, name, &sql);
 }
 
 /// The definition of a table.
@@ -329,7 +335,7 @@ fn lift_forced_policies(client: &SpiClient<'_>, relation: pg_sys::Oid, name: &st
 
 /// The relations of these ids, a list or a query: a table or its partitions, with their quoted
 /// names.
-fn parts(client: &SpiClient<'_>, ids: &str) -> Vec<(pg_sys::Oid, String)> {
+pub fn parts(client: &SpiClient<'_>, ids: &str) -> Vec<(pg_sys::Oid, String)> {
     let sql = format!(
         "SELECT c.oid::int8, format('%I.%I', n.nspname, c.relname)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -163,7 +163,7 @@ fn state_rows(call: &mut Call) -> Answer {
 }
 
 /// Raises 22023 when they are not ascending ranges of so many bits.
-fn key_ranges(bits: i32, ranges: Vec<i32>) -> Result<KeyRanges, PgError> {
+pub fn key_ranges(bits: i32, ranges: Vec<i32>) -> Result<KeyRanges, PgError> {
     let ranges = ranges.into_iter().map(|range| range as u32).collect();
     let malformed = || PgError::new(b"22023", format!("not ascending ranges of {bits} bits"));
     KeyRanges::new(range_bits(bits)?, ranges).ok_or_else(malformed)

@@ -1,0 +1,114 @@
+//! Joining goes on where an attempt before it ended: rows received are kept outside of its
+//! transaction. They are as little trusted as rows that come anew.
+
+use std::collections::BTreeMap;
+
+use chainify_ledger::block_buffer;
+
+use crate::ledger::table_scans::places_in;
+use crate::ledger::{row_bytes, session};
+use crate::pg::base::cursor::{Cursor, Sees};
+use crate::pg::base::error::OrRaise;
+use crate::pg::base::function::{Answer, Call};
+use crate::pg::base::spi;
+use crate::pg::base::spi::SpiClient;
+use crate::recovery::join::{clear, is_false, joining};
+use crate::recovery::repair_from_peer::{by_column, insert, types};
+use crate::recovery::row_repair::{by_owner, parts, take_away};
+use crate::recovery::tell_rows::key_ranges;
+
+crate::sql_function!(
+    chainify_join_received,
+    pg_finfo_chainify_join_received,
+    join_received
+);
+crate::sql_function!(
+    chainify_join_without,
+    pg_finfo_chainify_join_without,
+    join_without
+);
+
+/// Rows whose places are found by one read of a table, and taken away.
+const PLACES_MAX: usize = 1_000_000;
+
+/// Rows that one statement takes away.
+const DELETED_AT_ONCE: usize = 10_000;
+
+/// `chainify_node.join_received(tbl, most)`; contract in spec/sql-api.md. Of two rows with one key the
+/// later one counts, so the last ones go in first. Rights as of `join_rows`.
+fn join_received(call: &mut Call) -> Answer {
+    let name: String = call.required(0, "tbl");
+    let most: i64 = call.required(1, "most");
+    row_bytes::forget();
+    let mut rows = 0;
+    session::unrecorded(|| {
+        spi::connect(|client| {
+            let table = joining(client, &name).or_raise();
+            clear(client, &table);
+            let types = types(client, &table);
+            let pieces = pieces(client, &name);
+            let all = pieces.iter().map(|(_, count)| count).sum();
+            for (place, _) in pieces.into_iter().filter(|_| all <= most) {
+                let cells = cells_at(client, &name, place);
+                let received = block_buffer::split(&cells).map_err(is_false).or_raise();
+                let cells = by_column(&table, &received).or_raise();
+                let into = (table.live_name(), " ON CONFLICT DO NOTHING");
+                by_owner(client, table.relation, table.live_name(), || {
+                    insert(&table, into, true, &types, cells)
+                });
+                rows = all;
+            }
+        })
+    });
+    call.value(rows)
+}
+
+/// The pieces that are kept of a table, the last one first: place and number of rows.
+fn pieces(client: &SpiClient<'_>, name: &str) -> Vec<(i64, i64)> {
+    let sql = "SELECT place, rows FROM chainify_ledger.received WHERE tbl = $1 ORDER BY place DESC";
+    let mut pieces = Vec::new();
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[name.into()]);
+    while let Some(row) = rows.next_row() {
+        pieces.extend(row.bigint(1).zip(row.bigint(2)));
+    }
+    pieces
+}
+
+fn cells_at(client: &SpiClient<'_>, name: &str, place: i64) -> Vec<u8> {
+    let sql = "SELECT cells FROM chainify_ledger.received WHERE tbl = $1 AND place = $2";
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &[name.into(), place.into()]);
+    let row = rows.next_row();
+    row.and_then(|row| row.bytes(1)).unwrap_or_default()
+}
+
+/// `chainify_node.join_without(tbl, bits, ranges)`; contract in spec/sql-api.md. Cost: a read of
+/// the table for each [`PLACES_MAX`] rows that go.
+fn join_without(call: &mut Call) -> Answer {
+    let name: String = call.required(0, "tbl");
+    let ranges = key_ranges(call.required(1, "bits"), call.required(2, "ranges")).or_raise();
+    row_bytes::forget();
+    session::unrecorded(|| {
+        spi::connect(|client| {
+            let table = joining(client, &name).or_raise();
+            loop {
+                let places = places_in(client, &table, &ranges, PLACES_MAX);
+                let mut by_leaf: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+                for (leaf, (block, number)) in &places {
+                    let of_leaf = by_leaf.entry(leaf.to_u32()).or_default();
+                    of_leaf.push(format!("({block},{number})"));
+                }
+                for (leaf, places) in &by_leaf {
+                    for (relation, name) in parts(client, &leaf.to_string()) {
+                        for some in places.chunks(DELETED_AT_ONCE) {
+                            take_away(client, relation, &name, some);
+                        }
+                    }
+                }
+                if places.len() < PLACES_MAX {
+                    return;
+                }
+            }
+        })
+    });
+    call.void()
+}
