@@ -74,8 +74,8 @@ func (j *joining) joinSchema(ctx context.Context, certified wire.Hash) ([]backen
 	})
 }
 
-// joinTables takes the rows of all tables. What comes is kept on a connection of its own, so that
-// the next attempt has it when this one ends.
+// joinTables takes the rows of all tables. A connection of its own keeps them, so that the next
+// attempt has them when this one ends.
 func (j *joining) joinTables(ctx context.Context, tables []backend.TableState) error {
 	conn, err := j.session(ctx)
 	if err != nil {

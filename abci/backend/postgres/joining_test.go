@@ -294,7 +294,7 @@ func TestAJoinGoesOnWhereItEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What did not fill a piece was lost, and the range that was cut in two comes anew.
+	// Rows that did not fill a piece were lost, and the range that was cut in two comes anew.
 	if many := told["public.big"]; many < bigger-20_000 || many > bigger-10_000 {
 		t.Errorf("%d of %d rows were told again after 20,000", many, bigger)
 	}
@@ -305,8 +305,8 @@ func TestAJoinGoesOnWhereItEnded(t *testing.T) {
 	holdsLedger(t, hereDSN) // rows of a ledger that is here are not kept
 }
 
-// What changed between two attempts comes with the second one, whether it is a row, a unique value
-// that moved to another row, or a row that is gone.
+// Changes between two attempts come with the second one: of a row, of a unique value that moved to
+// another row, of a row that is gone.
 func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
 	there, here, _, hereDSN := begun(t, 20_000)
 	at := execute(

@@ -34,8 +34,8 @@ const PLACES_MAX: usize = 1_000_000;
 /// Rows that one statement takes away.
 const DELETED_AT_ONCE: usize = 10_000;
 
-/// `chainify_node.join_received(tbl, most)`; contract in spec/sql-api.md. Of two rows with one key the
-/// later one counts, so the last ones go in first. Rights as of `join_rows`.
+/// `chainify_node.join_received(tbl, most)`; contract in spec/sql-api.md. Of two rows with one key
+/// the later one counts, so the last ones go in first. Rights as of `join_rows`.
 fn join_received(call: &mut Call) -> Answer {
     let name: String = call.required(0, "tbl");
     let most: i64 = call.required(1, "most");
