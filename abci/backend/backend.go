@@ -234,9 +234,9 @@ type Joiner interface {
 	// Join makes the ledger of another organisation's reading in a database without blocks: what it
 	// is built on, and the rows at the end of block number, which has this hash. The reading is not
 	// closed. There is no ledger unless all of it is as certified; rows received are kept for the
-	// next attempt. It tells begun of each table whose rows are to come: how many it has, and how
-	// many of them it asks for. Errors as Restore.
-	Join(ctx context.Context, from Foundation, number uint64, certified wire.Hash, begun func(table string, rows, asked uint64)) error
+	// next attempt. It tells news how many of a table's rows are here: before they come, and after
+	// each piece. Errors as Restore.
+	Join(ctx context.Context, from Foundation, number uint64, certified wire.Hash, news func(table string, here, rows uint64)) error
 }
 
 // Health is what a database tells whoever operates it.

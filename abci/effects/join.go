@@ -55,6 +55,7 @@ func (s *Shell) joiner() backend.Joiner {
 
 func (a Join) perform(ctx context.Context, s *Shell) item {
 	err := limited(ctx, repairLimit, s.join)
+	s.takes("", 0, 0)
 	e := Joined{Failure: s.failure(a, err)}
 	if err != nil {
 		e.Why = err.Error()
@@ -82,9 +83,7 @@ func (s *Shell) join(ctx context.Context) error {
 		if !knows {
 			return backend.ErrNoHelp
 		}
-		err := s.joiner().Join(ctx, told, number, certificate.Hash, func(table string, rows, asked uint64) {
-			s.log.Info("taking rows over", "table", table, "rows", rows, "received_before", rows-min(rows, asked))
-		})
+		err := s.joiner().Join(ctx, told, number, certificate.Hash, s.takes)
 		if err == nil {
 			s.log.Info("took the ledger over", "block", number, "organisation", organisation)
 		}
@@ -95,6 +94,30 @@ func (s *Shell) join(ctx context.Context) error {
 		return why // it says more
 	}
 	return err
+}
+
+// taking is how many rows of a table are here, while a ledger is taken over.
+type taking struct {
+	table      string
+	here, rows uint64
+}
+
+func (t taking) reason() string {
+	if t.table == "" {
+		return ""
+	}
+	return fmt.Sprintf("the database was empty, and takes the ledger over from another organisation: %d of %d rows of table %q are here", t.here, t.rows, t.table)
+}
+
+// takes keeps the news of a table, and logs the first of each.
+func (s *Shell) takes(table string, here, rows uint64) {
+	s.mu.Lock()
+	another := table != s.taking.table
+	s.taking = taking{table, here, rows}
+	s.mu.Unlock()
+	if another && table != "" {
+		s.log.Info("taking rows over", "table", table, "rows", rows, "received_before", here)
+	}
 }
 
 // plainer is the reason to tell of two: an obstacle in this database before an organisation that

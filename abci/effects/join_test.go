@@ -3,6 +3,7 @@ package effects
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -49,6 +50,26 @@ func TestAnEmptyDatabaseJoins(t *testing.T) {
 	step(DatabaseAt{Position: backend.Position{Number: 40, Certified: 40}}, "FetchOrdered{Number:40}")
 	if core.joining.wanted {
 		t.Error("it would join again")
+	}
+}
+
+// Status tells how far a table is while it is taken over, and the reason of the attempt before once
+// it ended.
+func TestStatusTellsHowManyRowsAreTakenOver(t *testing.T) {
+	core, err := NewCore(Config{Organisation: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.joining = joining{wanted: true, why: "nobody"}
+	s := &Shell{core: core, log: slog.New(slog.DiscardHandler)}
+	s.takes("public.t", 5, 9)
+	s.takes("public.t", 7, 9)
+	if why := s.Status().Reason; !strings.Contains(why, `7 of 9 rows of table "public.t"`) {
+		t.Error(why)
+	}
+	s.takes("", 0, 0)
+	if why := s.Status().Reason; !strings.Contains(why, "nobody") {
+		t.Error(why)
 	}
 }
 

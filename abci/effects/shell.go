@@ -2,6 +2,7 @@ package effects
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,11 +102,12 @@ type Shell struct {
 	ended chan struct{} // closed when the loop has ended
 	turns *turns        // the worker's
 
-	mu    sync.Mutex // guards all below; held for moments only
-	core  *Core
-	items []item
-	voted []wire.EffectVote // before the start
-	liar  string            // the last one that told what is false
+	mu     sync.Mutex // guards all below; held for moments only
+	core   *Core
+	items  []item
+	voted  []wire.EffectVote // before the start
+	liar   string            // the last one that told what is false
+	taking taking            // while a ledger is taken over
 
 	// Owned by the event loop.
 	questions []question
@@ -281,7 +283,7 @@ func (s *Shell) Status() Status {
 		reason = c.adoption.reason()
 	}
 	if reason == "" && c.joining.wanted {
-		reason = c.joining.reason()
+		reason = cmp.Or(s.taking.reason(), c.joining.reason())
 	}
 	if reason == "" && s.liar != "" {
 		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)

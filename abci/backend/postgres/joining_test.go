@@ -240,13 +240,13 @@ func (f countedRows) Rows(ctx context.Context, table string, in backend.Ranges, 
 }
 
 // bigger is a table of some thousand rows, which takes several pieces to tell.
-const bigger = 30_000
+const bigger = 6_000
 
 func biggerBlocks() []*wire.OrderedBlock {
 	return append(
 		foundedBlocks(),
 		orderedBlock(5, wire.Kind_KIND_DEPLOY, "CREATE TABLE big (id int PRIMARY KEY, place int NOT NULL UNIQUE, name text)"),
-		orderedBlock(6, wire.Kind_KIND_SQL, fmt.Sprintf("INSERT INTO big SELECT n, n, repeat('x', 100) FROM generate_series(1, %d) n", bigger)),
+		orderedBlock(6, wire.Kind_KIND_SQL, fmt.Sprintf("INSERT INTO big SELECT n, n, repeat('x', 500) FROM generate_series(1, %d) n", bigger)),
 	)
 }
 
@@ -256,6 +256,7 @@ func begun(t *testing.T, until int) (there, here *Backend, at wire.Hash, hereDSN
 	t.Helper()
 	there, hereDSN = open(t, database(t, nothing)+" user=effects_node"), database(t, nothing)
 	here = open(t, hereDSN+" user=effects_node")
+	here.partRows = 64
 	at = execute(t, there, biggerBlocks()...)
 	connected(t, here)
 	if _, err := joins(t, here, there, 6, at, map[string]int{"public.big": until}); !errors.Is(err, backend.ErrNoHelp) {
@@ -273,7 +274,13 @@ func joins(t *testing.T, here, there *Backend, number uint64, at wire.Hash, unti
 	}
 	defer reading.Close()
 	from := countedRows{reading, reading.(backend.Foundation), until, map[string]int{}}
-	err = here.Join(t.Context(), from, number, at, noNews)
+	var last uint64
+	err = here.Join(t.Context(), from, number, at, func(table string, here, rows uint64) {
+		if told := uint64(from.told[table]); here > rows || here < told || told > 0 && here <= last || table == "public.big" && rows < bigger-20 {
+			t.Errorf("%d of %d rows of table %s are here, after %d were told; before, %d were", here, rows, table, told, last)
+		}
+		last = here
+	})
 	return from.told, err
 }
 
@@ -289,14 +296,14 @@ func holdsLedger(t *testing.T, hereDSN string) {
 
 // A join that is cut off goes on from the rows that it received.
 func TestAJoinGoesOnWhereItEnded(t *testing.T) {
-	there, here, at, hereDSN := begun(t, 20_000)
+	there, here, at, hereDSN := begun(t, 4_000)
 	told, err := joins(t, here, there, 6, at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Rows that did not fill a piece were lost, and the range that was cut in two comes anew.
-	if many := told["public.big"]; many < bigger-20_000 || many > bigger-10_000 {
-		t.Errorf("%d of %d rows were told again after 20,000", many, bigger)
+	if many := told["public.big"]; many < bigger-4_000 || many > bigger-2_000 {
+		t.Errorf("%d of %d rows were told again after 4,000", many, bigger)
 	}
 	holdsLedger(t, hereDSN)
 	if err := runError(t, hereDSN, `SELECT chainify_node.keep_received('public.big', 1, '\x00000000')`); err != nil {
@@ -308,13 +315,13 @@ func TestAJoinGoesOnWhereItEnded(t *testing.T) {
 // Changes between two attempts come with the second one: of a row, of a unique value that moved to
 // another row, of a row that is gone.
 func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
-	there, here, _, hereDSN := begun(t, 20_000)
+	there, here, _, hereDSN := begun(t, 4_000)
 	at := execute(
 		t, there,
-		orderedBlock(7, wire.Kind_KIND_SQL, "DELETE FROM big WHERE id % 1000 = 1", "UPDATE big SET name = 'other' WHERE id % 1000 = 2"),
-		orderedBlock(8, wire.Kind_KIND_SQL, "UPDATE big SET place = place - 1 WHERE id % 1000 = 2", "INSERT INTO big VALUES (40001, 40001, 'new')"),
+		orderedBlock(7, wire.Kind_KIND_SQL, "DELETE FROM big WHERE id % 500 = 1", "UPDATE big SET name = 'other' WHERE id % 500 = 2"),
+		orderedBlock(8, wire.Kind_KIND_SQL, "UPDATE big SET place = place - 1 WHERE id % 500 = 2", "INSERT INTO big VALUES (7001, 7001, 'new')"),
 	)
-	if _, err := joins(t, here, there, 8, at, map[string]int{"public.big": 9_000}); !errors.Is(err, backend.ErrNoHelp) {
+	if _, err := joins(t, here, there, 8, at, map[string]int{"public.big": 2_500}); !errors.Is(err, backend.ErrNoHelp) {
 		t.Fatal(err)
 	}
 	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "UPDATE big SET name = 'again' WHERE id = 2"))
@@ -322,8 +329,8 @@ func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Were the earlier of two kept rows the one that counts, 9,771 would come.
-	if many := told["public.big"]; many == 0 || many > 9_000 {
+	// Were the earlier of two kept rows the one that counts, 1,457 would come.
+	if many := told["public.big"]; many == 0 || many > 1_000 {
 		t.Errorf("%d of %d rows were told again", many, bigger)
 	}
 	holdsLedger(t, hereDSN)
@@ -335,15 +342,15 @@ func TestAJoinThatGoesOnFillsPartitions(t *testing.T) {
 	at := execute(
 		t, there,
 		orderedBlock(7, wire.Kind_KIND_DEPLOY, `CREATE TABLE parted (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);
-			CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (10000); CREATE TABLE high PARTITION OF parted DEFAULT`),
-		orderedBlock(8, wire.Kind_KIND_SQL, "INSERT INTO parted SELECT n, repeat('x', 100) FROM generate_series(1, 20000) n"),
+			CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (2000); CREATE TABLE high PARTITION OF parted DEFAULT`),
+		orderedBlock(8, wire.Kind_KIND_SQL, "INSERT INTO parted SELECT n, repeat('x', 500) FROM generate_series(1, 4000) n"),
 	)
-	if told, err := joins(t, here, there, 8, at, map[string]int{"public.parted": 15_000}); !errors.Is(err, backend.ErrNoHelp) || told["public.big"] > bigger/2 {
+	if told, err := joins(t, here, there, 8, at, map[string]int{"public.parted": 3_000}); !errors.Is(err, backend.ErrNoHelp) || told["public.big"] > bigger/2 {
 		t.Fatal(told, err)
 	}
-	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "DELETE FROM parted WHERE id % 1000 = 1", "UPDATE parted SET name = 'other' WHERE id % 1000 = 2"))
+	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "DELETE FROM parted WHERE id % 500 = 1", "UPDATE parted SET name = 'other' WHERE id % 500 = 2"))
 	told, err := joins(t, here, there, 9, at, nil)
-	if err != nil || told["public.parted"] > 17_000 || told["public.big"] > bigger/2 {
+	if err != nil || told["public.parted"] > 3_000 || told["public.big"] > bigger/2 {
 		t.Fatal(told, err)
 	}
 	holdsLedger(t, hereDSN)
@@ -382,7 +389,7 @@ func TestRowsReceivedThatDoNotFitAreForgotten(t *testing.T) {
 		"made anew, empty": "DROP TABLE big; CREATE TABLE big (id int PRIMARY KEY, other text)",
 	} {
 		t.Run(name, func(t *testing.T) {
-			there, here, _, hereDSN := begun(t, 20_000)
+			there, here, _, hereDSN := begun(t, 4_000)
 			at := execute(t, there, orderedBlock(7, wire.Kind_KIND_DEPLOY, change))
 			told, err := joins(t, here, there, 7, at, nil)
 			if err != nil {

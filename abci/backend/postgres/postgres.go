@@ -77,6 +77,8 @@ type Backend struct {
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
 
+	partRows uint64 // as the constant; fewer in tests
+
 	failing failing
 	// standing is how the ledger stands to other engines, as the database told last on this
 	// connection; empty: not known.
@@ -121,7 +123,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	pooled.MaxConns, pooled.MinConns = poolConns, 0
 	settle(&pooled.ConnConfig.Config)
-	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), unwatch: func() {}}
+	b := &Backend{cfg: cfg, config: pooled.ConnConfig.Copy(), unwatch: func() {}, partRows: partRows}
 	pooled.BeforeConnect, pooled.AfterConnect = b.toPinned, b.isPinned
 	pool, err := pgxpool.NewWithConfig(context.Background(), pooled)
 	if err != nil {

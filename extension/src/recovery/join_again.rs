@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use chainify_ledger::block_buffer;
 
+use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::places_in;
 use crate::ledger::{row_bytes, session};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::function::{Answer, Call};
+use crate::pg::base::memory::Context;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::recovery::join::{clear, is_false, joining};
@@ -48,16 +50,15 @@ fn join_received(call: &mut Call) -> Answer {
             let types = types(client, &table);
             let pieces = pieces(client, &name);
             let all = pieces.iter().map(|(_, count)| count).sum();
-            for (place, _) in pieces.into_iter().filter(|_| all <= most) {
-                let cells = cells_at(client, &name, place);
-                let received = block_buffer::split(&cells).map_err(is_false).or_raise();
-                let cells = by_column(&table, &received).or_raise();
-                let into = (table.live_name(), " ON CONFLICT DO NOTHING");
-                by_owner(client, table.relation, table.live_name(), || {
-                    insert(&table, into, true, &types, cells)
-                });
-                rows = all;
+            if all > most {
+                return;
             }
+            let memory = Context::child(c"chainify rows received");
+            for (place, _) in pieces {
+                memory.enter(|| put_piece(client, &table, &types, place));
+                memory.reset();
+            }
+            rows = all;
         })
     });
     call.value(rows)
@@ -74,11 +75,20 @@ fn pieces(client: &SpiClient<'_>, name: &str) -> Vec<(i64, i64)> {
     pieces
 }
 
-fn cells_at(client: &SpiClient<'_>, name: &str, place: i64) -> Vec<u8> {
+/// Puts the rows of a piece into the table, where no row has their keys.
+fn put_piece(client: &SpiClient<'_>, table: &LedgerTable, types: &[String], place: i64) {
     let sql = "SELECT cells FROM chainify_ledger.received WHERE tbl = $1 AND place = $2";
-    let mut rows = Cursor::open(client, Sees::Latest, sql, &[name.into(), place.into()]);
+    let piece = [table.name.as_str().into(), place.into()];
+    let mut rows = Cursor::open(client, Sees::Latest, sql, &piece);
     let row = rows.next_row();
-    row.and_then(|row| row.bytes(1)).unwrap_or_default()
+    let cells = row.and_then(|row| row.bytes(1)).unwrap_or_default();
+    drop(rows);
+    let received = block_buffer::split(&cells).map_err(is_false).or_raise();
+    let columns = by_column(table, &received).or_raise();
+    let into = (table.live_name(), " ON CONFLICT DO NOTHING");
+    by_owner(client, table.relation, table.live_name(), || {
+        insert(table, into, true, types, columns)
+    });
 }
 
 /// `chainify_node.join_without(tbl, bits, ranges)`; contract in spec/sql-api.md. Cost: a read of
