@@ -57,7 +57,7 @@ CREATE FUNCTION chainify_node.join_rows(tbl text, rows bytea) RETURNS void
     SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET session_replication_role = replica;
 
--- What is received outlasts an attempt that ends: kept on a connection of its own, and taken by the next one.
+-- Rows received outlast an attempt that ends: they are kept on a connection of its own, and taken by the next one.
 CREATE FUNCTION chainify_node.keep_received(tbl text, rows bigint, cells bytea) RETURNS void
     LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$ INSERT INTO chainify_ledger.received (tbl, rows, cells) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM chainify_ledger.here) $$;

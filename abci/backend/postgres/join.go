@@ -129,39 +129,50 @@ func (j *joining) joinRows(ctx context.Context, t backend.TableState) error {
 // others, none of which the table has then, and how many rows were told to be in them.
 func (j *joining) missing(ctx context.Context, t backend.TableState) (backend.Ranges, uint64, error) {
 	had, err := j.received(ctx, t)
-	if err != nil {
+	switch {
+	case err != nil:
 		return backend.Ranges{}, 0, err
-	}
-	if !had {
-		_, err := j.conn.Exec(ctx, `SELECT chainify_node.join_rows($1, $2)`, t.Table, make([]byte, 4)) // what it was prepared with goes
-		return j.inParts(t.Rows), t.Rows, told(err)
+	case !had:
+		return j.anew(ctx, t)
 	}
 	in, most, err := j.differing(ctx, j.from, j.number, t)
-	if err == nil && len(in.List) > 0 {
+	switch {
+	case err != nil:
+		return in, 0, err
+	case t.Rows-min(most, t.Rows) < min(j.partRows, t.Rows/2):
+		return j.anew(ctx, t) // too few of them to be worth rows in scattered ranges
+	case len(in.List) > 0:
 		_, err = j.conn.Exec(ctx, `SELECT chainify_node.join_without($1, $2, $3)`, t.Table, int32(in.Bits), integers(in.List))
 	}
 	return in, most, err
 }
 
 // received puts the rows of attempts before into the table, and reports whether there were any.
-// Those that do not fit it are of another definition, or were never true: the table begins anew.
+// Those that do not fit it are of another definition, or were never true.
 func (j *joining) received(ctx context.Context, t backend.TableState) (bool, error) {
 	if _, err := j.conn.Exec(ctx, `SAVEPOINT received`); err != nil {
 		return false, err
 	}
 	var rows int64
 	err := j.conn.QueryRow(ctx, `SELECT chainify_node.join_received($1, $2)`, t.Table, int64(receivedMax*t.Rows)).Scan(&rows)
-	switch {
-	case err == nil && rows > 0:
-		return true, nil
-	case err != nil && !errors.Is(told(err), backend.ErrFalse):
-		return false, err
+	if err != nil && errors.Is(told(err), backend.ErrFalse) {
+		return false, nil
 	}
-	if _, err := j.conn.Exec(ctx, `ROLLBACK TO received`); err != nil {
-		return false, err
+	return rows > 0, err
+}
+
+// anew begins a table anew, without rows: those received are forgotten, and those that it was
+// prepared with go.
+func (j *joining) anew(ctx context.Context, t backend.TableState) (backend.Ranges, uint64, error) {
+	_, err := j.conn.Exec(ctx, `ROLLBACK TO received`)
+	if err == nil {
+		_, err = j.keep.Exec(ctx, `SELECT chainify_node.forget_received($1)`, t.Table)
 	}
-	_, err = j.keep.Exec(ctx, `SELECT chainify_node.forget_received($1)`, t.Table)
-	return false, err
+	if err == nil {
+		_, err = j.conn.Exec(ctx, `SELECT chainify_node.join_rows($1, $2)`, t.Table, make([]byte, 4))
+		err = told(err)
+	}
+	return j.inParts(t.Rows), t.Rows, err
 }
 
 // receivedMax is how many rows attempts keep together for each one that a table has. Rows that came

@@ -336,6 +336,19 @@ func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
 	holdsLedger(t, hereDSN)
 }
 
+// A table of one part begins anew where less than half of its rows are here: the others would come
+// in scattered ranges.
+func TestAJoinBeginsATableAnewThatHasFewRows(t *testing.T) {
+	there, here, at, hereDSN := begun(t, 4_000)
+	here.partRows = partRows
+	run(t, hereDSN, "DELETE FROM chainify_ledger.received WHERE tbl = 'public.big' AND place > (SELECT min(place) FROM chainify_ledger.received WHERE tbl = 'public.big')")
+	told, err := joins(t, here, there, 6, at, nil)
+	if err != nil || told["public.big"] != bigger {
+		t.Fatal(told, err)
+	}
+	holdsLedger(t, hereDSN)
+}
+
 // Rows go out of the partitions that they are in.
 func TestAJoinThatGoesOnFillsPartitions(t *testing.T) {
 	there, here, _, hereDSN := begun(t, bigger-1)
