@@ -100,12 +100,18 @@ func reaches(ctx context.Context, t *testing.T, o *harness.Organisation, block u
 	}))
 }
 
+// follows waits until o has the block that the other organisation has now.
+func follows(ctx context.Context, t *testing.T, o, other *harness.Organisation) {
+	t.Helper()
+	want, err := other.Tip(ctx)
+	must(t, err)
+	reaches(ctx, t, o, want.Number, catchUpLimit)
+}
+
 // caughtUp waits until o has the block that another organisation has now.
 func caughtUp(ctx context.Context, t *testing.T, net *harness.Network, o *harness.Organisation) {
 	t.Helper()
-	want, err := others(net, o)[0].Tip(ctx)
-	must(t, err)
-	reaches(ctx, t, o, want.Number, catchUpLimit)
+	follows(ctx, t, o, others(net, o)[0])
 }
 
 func others(net *harness.Network, o *harness.Organisation) []*harness.Organisation {

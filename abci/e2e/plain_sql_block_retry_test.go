@@ -37,9 +37,7 @@ func TestPlainSQLRetriesBlocks(t *testing.T) {
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	must(t, acme.Exec(ctx, "dba", "SELECT chainify.deploy($$"+blockTables+"$$)"))
 	must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute('INSERT INTO totals SELECT i, 0 FROM generate_series(1, 9) i')"))
-	tip, err := acme.Tip(ctx)
-	must(t, err)
-	reaches(ctx, t, bolt, tip.Number, catchUpLimit)
+	follows(ctx, t, bolt, acme)
 	r := blockRetry{acme: acme, bolt: bolt}
 	for name, mode := range blockModes {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +48,7 @@ func TestPlainSQLRetriesBlocks(t *testing.T) {
 		})
 	}
 	t.Run("many sessions", func(t *testing.T) { r.many(ctx, t) })
-	tip, err = acme.Tip(ctx)
+	tip, err := acme.Tip(ctx)
 	must(t, err)
 	_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
 	must(t, err)

@@ -32,9 +32,7 @@ func TestPlainSQLRetriesLoneStatements(t *testing.T) {
 		CREATE TABLE counters (id int PRIMARY KEY, n bigint NOT NULL, note text);
 		GRANT SELECT, INSERT, UPDATE, DELETE ON counters TO bank$$)`))
 	must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute('INSERT INTO counters VALUES (1, 0), (2, 0)')"))
-	tip, err := acme.Tip(ctx)
-	must(t, err)
-	reaches(ctx, t, bolt, tip.Number, catchUpLimit)
+	follows(ctx, t, bolt, acme)
 	must(t, acme.Exec(ctx, "postgres", "CREATE FUNCTION said(text) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE '%', $1; RETURN true; END$$"))
 
 	t.Run("a statement that gives up", func(t *testing.T) { retryLost(ctx, t, acme, bolt) })
@@ -140,12 +138,11 @@ func retryLost(ctx context.Context, t *testing.T, acme, bolt *harness.Organisati
 				counted = 0
 			}
 			appears(ctx, t, acme, fmt.Sprintf("SELECT FROM counters WHERE id = 1 AND n = %d AND note = '%s'", counted, c.name))
-			tip, err := acme.Tip(ctx)
-			must(t, err)
-			reaches(ctx, t, bolt, tip.Number, catchUpLimit)
+			follows(ctx, t, bolt, acme)
 		})
 	}
 	run(ctx, t, winner, "UPDATE counters SET n = 0 WHERE id = 1")
+	follows(ctx, t, acme, bolt)
 }
 
 // singleStatements has deterministic statements ordered as SQL, and all others as effects.

@@ -95,9 +95,7 @@ func TestPlainSQL(t *testing.T) {
 	}))
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")
 	must(t, acme.Exec(ctx, "dba", "SELECT chainify.deploy($$"+plainTables+"$$)"))
-	tip, err := acme.Tip(ctx)
-	must(t, err)
-	reaches(ctx, t, bolt, tip.Number, catchUpLimit)
+	follows(ctx, t, bolt, acme)
 	for _, c := range slices.Concat(plainCases, procedureCases) {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := plainSession(ctx, t, acme), plainSession(ctx, t, bolt)
