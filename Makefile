@@ -340,7 +340,7 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, random blocks and test-bench beside test-go. Then e2e; then the SQL tests and MariaDB's beside test-analytics and test-extension
+## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, random blocks and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics and test-extension
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
 # information of what is built here, nor builds it again.
@@ -353,7 +353,7 @@ test: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql test-mariadb & test-analytics test-extension'
+	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql & test-mariadb test-analytics test-extension'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
