@@ -164,6 +164,7 @@ func TestCometBFTMovesOutAndIn(t *testing.T) {
 // Four organisations agree, and the one whose processes are killed comes back. Nobody else is let
 // in.
 func TestFourNodesAgreeBesideCometBFT(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("eight processes take some seconds")
 	}

@@ -85,11 +85,14 @@ func joins(t *testing.T, r, other *runner) {
 	catchesUp(t, r, other)
 }
 
+// joinPatience has the waits of CometBFT between snapshots, which are of five seconds and more.
+const joinPatience = 3 * patience
+
 // catchesUp waits until a node's database has what another's has, and executes with it.
 func catchesUp(t *testing.T, r, other *runner) {
 	t.Helper()
 	c, o := r.dial(), other.dial()
-	eventually(t, patience, "the database follows", func() bool {
+	eventually(t, joinPatience, "the database follows", func() bool {
 		s, err := c.Status(context.Background())
 		want, errWant := o.Status(context.Background())
 		return err == nil && errWant == nil && s.State == "serving" && s.LastCommitted == want.LastCommitted && s.Height == want.Height
@@ -144,6 +147,7 @@ func (f falseChunks) LoadSnapshotChunk(ctx context.Context, req *abci.RequestLoa
 // The order blocks that a node missed are nowhere any more: it joins by a snapshot, from nodes of
 // which one lies about snapshots, one about chunks, and one about headers.
 func TestANodeJoinsByASnapshot(t *testing.T) {
+	t.Parallel()
 	nodes := forgetful(t)
 	acme, bolt, cargo, delta := nodes[0], nodes[1], nodes[2], nodes[3]
 	bolt.lies = func(a abci.Application) abci.Application { return falseSnapshots{a} }
@@ -206,6 +210,7 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 
 // An organisation's snapshots that have no order block are tried some times, and then the others'.
 func TestInventedSnapshotsHoldUpNoJoin(t *testing.T) {
+	t.Parallel()
 	nodes := forgetful(t)
 	nodes[1].lies = func(a abci.Application) abci.Application { return inventedSnapshots{a} }
 	clients := startAll(t, nodes)
@@ -221,6 +226,7 @@ func TestInventedSnapshotsHoldUpNoJoin(t *testing.T) {
 // The genesis of a chain says nothing of snapshots: governance has them made, and a node joins by
 // one.
 func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
+	t.Parallel()
 	nodes := forgetfulWith(t, 0)
 	acme, delta := nodes[0], nodes[3]
 	clients := startAll(t, nodes)
@@ -243,6 +249,7 @@ func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
 // A database that is older than every snapshot, as an empty one, cannot go on from one: the node
 // says so, and waits.
 func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
+	t.Parallel()
 	nodes := forgetful(t)
 	delta := nodes[3]
 	clients := startAll(t, nodes)
@@ -260,6 +267,7 @@ func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
 
 // A trusted block that nobody has leads nowhere, whatever the others tell.
 func TestAFalseTrustedBlockJoinsNothing(t *testing.T) {
+	t.Parallel()
 	nodes := forgetful(t)
 	delta := nodes[3]
 	clients := startAll(t, nodes)

@@ -191,10 +191,21 @@ func newTestnet(t testing.TB, n config.Testnet) []*runner {
 	return runners
 }
 
-// freePorts finds consecutive ports that are free now.
+// portsGiven are all ports below the ones that freePorts gives next.
+var portsGiven = struct {
+	sync.Mutex
+	until int
+}{until: 20_000 + os.Getpid()%20_000}
+
+// freePorts finds consecutive ports that are free now. It gives no port twice: a node that is
+// stopped keeps its own.
 func freePorts(t testing.TB, count int) int {
 	t.Helper()
-	for base := 20_000 + os.Getpid()%20_000; base < 60_000; base += count {
+	portsGiven.Lock()
+	defer portsGiven.Unlock()
+	for portsGiven.until+count < 60_000 {
+		base := portsGiven.until
+		portsGiven.until += count
 		free := true
 		for p := base; p < base+count && free; p++ {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))

@@ -31,6 +31,7 @@ func TestRowsComeFromAnotherOrganisation(t *testing.T) {
 }
 
 func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
 	}

@@ -139,6 +139,7 @@ func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 // start and tells its peers the new ones: it stays connected, and is let in again by a node that
 // restarts.
 func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
+	t.Parallel()
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
@@ -188,6 +189,7 @@ func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 // A node key is replaced without anybody's approval: the others, who have the old id among their
 // peers, let the node in.
 func TestANodeKeyIsReplaced(t *testing.T) {
+	t.Parallel()
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
@@ -206,6 +208,7 @@ func TestANodeKeyIsReplaced(t *testing.T) {
 // A node of an organisation that is to join is let in when the change that adds it is accepted,
 // before it is in force: it follows, and takes no part yet.
 func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
+	t.Parallel()
 	nodes := newNetwork(t, "acme", "bolt")
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")

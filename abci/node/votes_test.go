@@ -85,6 +85,7 @@ func forge(t *testing.T, as member, by member, height int64, round int32, extens
 // the name of everybody. Then acme commits nothing that the others have otherwise (E1), and its
 // database comes right.
 func TestAMemberForgesNobodysLiveVotes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("four nodes take some seconds")
 	}
