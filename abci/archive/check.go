@@ -23,7 +23,7 @@ type checker struct {
 }
 
 // seals remember blocks whose certificate holds, by all that this depends on but for whose votes
-// count. Signatures take most of the time of a check, and Archiver.Step checks each range twice.
+// count. Signatures take most of the time of a check, and Archiver.Step checks certificates twice.
 // Nil remembers nothing.
 type seals map[[sha256.Size]byte]struct{}
 

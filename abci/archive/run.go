@@ -207,7 +207,8 @@ func (a *Archiver) begin(head Head, to uint64) (*Manifest, error) {
 	return m, nil
 }
 
-// write reads, checks and writes a range.
+// write reads and writes a range. It checks headers and certificates, which say how many rows
+// follow. The rows themselves are checked as they are read back.
 func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Authorities, checked seals) error {
 	reading, err := a.opt.Source.ReadArchive(ctx)
 	if err != nil {
@@ -223,17 +224,17 @@ func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Aut
 	if err != nil {
 		return err
 	}
-	for _, write := range []func() error{
-		func() error { return writeBlocks(ctx, reading, m, set, c) },
-		func() error { return writeTransactions(ctx, reading, set, c) },
-		func() error { return writeChanges(ctx, reading, set, c, names) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
-		if len(c.list) > 0 {
-			return fmt.Errorf("%w: %s", ErrFalse, c.list[0])
-		}
+	if err := writeBlocks(ctx, reading, m, set, c); err != nil {
+		return err
+	}
+	if len(c.list) > 0 {
+		return fmt.Errorf("%w: %s", ErrFalse, c.list[0])
+	}
+	if err := writeTransactions(ctx, reading, set, c); err != nil {
+		return err
+	}
+	if err := writeChanges(ctx, reading, set, c, names); err != nil {
+		return err
 	}
 	m.Files, m.Hash = set.files, c.blocks[len(c.blocks)-1].Hash[:]
 	return nil
@@ -318,29 +319,25 @@ func (c *checker) batches(do func(from, to uint64) error) error {
 }
 
 func writeTransactions(ctx context.Context, reading Reading, set *fileSet, c *checker) error {
-	w, check := newWriter[transactionRow](set, Transactions), newTransactionCheck(c)
+	w := newWriter[transactionRow](set, Transactions)
 	err := c.batches(func(from, to uint64) error {
 		return reading.Transactions(ctx, from, to, func(t *Transaction) error {
-			check.add(t)
 			row := transactionRow{int64(t.Block), int64(t.Index), t.ID[:], t.Body, t.Succeeded, t.Rows, t.SQLState, t.Message}
 			return w.add(ctx, row, 96+len(t.Body)+len(t.Message))
 		})
 	})
-	check.end()
 	return errors.Join(err, w.end(ctx))
 }
 
 func writeChanges(ctx context.Context, reading Reading, set *fileSet, c *checker, all *names) error {
-	w, check := newWriter[changeRow](set, Changes), newChangeCheck(c)
+	w := newWriter[changeRow](set, Changes)
 	err := c.batches(func(from, to uint64) error {
 		return reading.Changes(ctx, from, to, func(change *Change) error {
-			check.add(change)
 			cells := all.cells(change)
 			row := changeRow{int64(change.Block), change.Table, change.Key, int64(change.Serial), int64(change.Tx), string(change.Op), change.Row, cells}
 			return w.add(ctx, row, 64+len(change.Table)+len(change.Key)+len(change.Row)+len(cells))
 		})
 	})
-	check.end()
 	return errors.Join(err, w.end(ctx))
 }
 

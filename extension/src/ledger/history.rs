@@ -164,37 +164,50 @@ pub fn of_block(client: &SpiClient<'_>, tables: &[History], number: i64) -> Vec<
 
 /// All changes of blocks `$1` to `$2`, by block, table and serial.
 pub fn changes(tables: &[History]) -> String {
+    format!("{} ORDER BY 1, 2, 4", unordered(tables, |place| place))
+}
+
+/// All changes of blocks `$1` to `$2`, by block, table's name, key and serial, bytewise: as the
+/// leaves of their effects are. Tables have to be by name, and [`Kept::table`] is the place of the
+/// first table of that name.
+pub fn in_order_of_leaves(tables: &[History]) -> String {
+    let first = |place: usize| tables.partition_point(|table| table.name < tables[place].name);
+    format!("{} ORDER BY 1, 2, 5, 4", unordered(tables, first))
+}
+
+/// All changes of blocks `$1` to `$2`; `place_of` a table's place is what each has for it. Columns
+/// to order by come first, where a sort finds them without reading others.
+fn unordered(tables: &[History], place_of: impl Fn(usize) -> usize) -> String {
     let of = |(place, table): (usize, &History)| {
         let (History { id, relation, .. }, span) = (table, table.span("h"));
         format!(
-            "SELECT h._block, {place}::int4 AS place, h._tx, h._serial, h._op::text, h._hash,
-                chainify_ledger.encoded_key({id}, h.*), chainify_ledger.encoded_row({id}, h.*)
+            "SELECT h._block, {}::int4, h._tx, h._serial, chainify_ledger.encoded_key({id}, h.*),
+                chainify_ledger.encoded_row({id}, h.*), h._op::text, h._hash
             FROM {relation} h
-            WHERE h._block BETWEEN $1 AND $2 AND {span}"
+            WHERE h._block BETWEEN $1 AND $2 AND {span}",
+            place_of(place)
         )
     };
-    let none = "SELECT 0::int8, 0::int4, 0::int4, 0::int4, ''::text, ''::bytea, ''::bytea, ''::bytea WHERE $1 > $2 AND false";
+    let none = "SELECT 0::int8, 0::int4, 0::int4, 0::int4, ''::bytea, ''::bytea, ''::text, ''::bytea WHERE $1 > $2 AND false";
     let all: Vec<_> = tables
         .iter()
         .enumerate()
         .map(of)
         .chain([none.to_owned()])
         .collect();
-    format!("{} ORDER BY 1, 2, 4", all.join(" UNION ALL "))
+    all.join(" UNION ALL ")
 }
 
 pub fn kept_change(row: &Row<'_>) -> Kept {
     let bytes = |column| row.bytes(column).unwrap_or_default();
+    let op = row.text(7).and_then(|op| op.bytes().next());
     Kept {
         table: row.int(2).unwrap_or_default() as usize,
         tx: row.int(3).unwrap_or(-1),
         serial: row.int(4).unwrap_or(-1),
-        op: row
-            .text(5)
-            .and_then(|op| op.bytes().next())
-            .unwrap_or_default(),
-        hash: bytes(6),
-        key: bytes(7),
-        row: bytes(8),
+        op: op.unwrap_or_default(),
+        hash: bytes(8),
+        key: bytes(5),
+        row: bytes(6),
     }
 }

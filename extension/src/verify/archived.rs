@@ -3,7 +3,6 @@
 
 use crate::block::half_committed;
 use crate::ledger::history;
-use crate::ledger::history::History;
 use crate::ledger::{dropped, row_bytes};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -25,8 +24,9 @@ fn archive_changes(call: &mut Call) -> Answer {
         spi::connect(|client| {
             half_committed::refuse(client, Sees::Statement);
             dropped::read(client, Sees::Statement).refuse(from);
-            let tables = history::readable(client, &mut |_, _| ());
-            let sql = in_order_of_leaves(&tables);
+            let mut tables = history::readable(client, &mut |_, _| ());
+            tables.sort_by(|a, b| a.name.cmp(&b.name));
+            let sql = history::in_order_of_leaves(&tables);
             let mut changes =
                 Cursor::open(client, Sees::Statement, &sql, &[from.into(), to.into()]);
             while let Some(change) = changes.next_row() {
@@ -44,20 +44,4 @@ fn archive_changes(call: &mut Call) -> Answer {
             }
         })
     })
-}
-
-/// The changes by block, table's name, key and serial, bytewise. Versions of one table have one
-/// name.
-fn in_order_of_leaves(tables: &[History]) -> String {
-    let mut names: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    let rank = |table: &History| names.binary_search(&&*table.name).unwrap_or_default();
-    let ranks: Vec<_> = tables.iter().map(|table| rank(table).to_string()).collect();
-    format!(
-        "SELECT c.* FROM ({}) c (block, place, tx, serial, op, hash, key, row)
-        ORDER BY c.block, ('{{{}}}'::int4[])[c.place + 1], c.key, c.serial",
-        history::changes(tables),
-        ranks.join(",")
-    )
 }
