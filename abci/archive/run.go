@@ -93,7 +93,7 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 		return nil, fmt.Errorf("archive from block %d on: %w", m.First, err)
 	}
 	if wrong := checkRange(ctx, a.opt.Store, m, authorities, checked); len(wrong) > 0 {
-		return nil, fmt.Errorf("archive blocks %d to %d: %w: read back: %s", m.First, m.Last, ErrFalse, wrong[0])
+		return nil, fmt.Errorf("archive blocks %d to %d: %w: read back: %s; in a file with the right SHA-256, the database told it so: verify the ledger", m.First, m.Last, ErrFalse, wrong[0])
 	}
 	key, err := a.opt.Key()
 	if err != nil {
