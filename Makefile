@@ -126,7 +126,7 @@ define TEST_MAJOR
 	scripts/regress $(1)
 	extension/tests/socket/run $(1)
 	scripts/test-pg-upgrade $(PGTREE) $(1)
-	scripts/with-postgres $(1) bash -c 'cd abci && $(GO) test -count=1 -timeout 30m ./backend/postgres'
+	scripts/with-postgres $(1) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./backend/postgres'
 	$(call NETWORKS_OF_MAJORS,$(1),$(PGTREE))
 
 endef
@@ -135,7 +135,7 @@ endef
 # organisation, which most tests talk to, has the first tree.
 define NETWORKS_OF_MAJORS
 cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(1) CHAINIFY_E2E_OTHER_PG=$(2) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
-		$(GO) test -count=1 -timeout 60m -parallel 2 ./e2e -run '$(MAJOR_E2E)' -v
+		$(GO) test -count=1 -timeout 4h -parallel 2 ./e2e -run '$(MAJOR_E2E)' -v
 endef
 
 space := $(subst ,, )
@@ -157,14 +157,14 @@ CALM      := ./archive ./audit ./canonical ./model ./portable ./turns
 ## test-go: unit, property and conformance tests of the node, every decoder fuzzed for a moment
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM))") && $(GO) test -timeout 30m $(CALM)'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race -timeout 4h $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM))") && $(GO) test -timeout 4h $(CALM)'
 	@$(MAKE) --no-print-directory test-upgrade
 	@scripts/fuzz-decoders
 
 ## test-upgrade: a synthetic next version of the protocol, which no release contains: four organisations upgraded one by one
 .PHONY: test-upgrade
 test-upgrade:
-	@cd abci && $(GO) test -count=1 -tags synthetic_next -timeout 20m ./wire ./app ./audit ./node -run 'Version|Upgraded'
+	@cd abci && $(GO) test -count=1 -tags synthetic_next -timeout 4h ./wire ./app ./audit ./node -run 'Version|Upgraded'
 
 ## test-update: databases and a network of release 0.1.0, which is built first (minutes, once), go on with this version; test-extension contains the part without that release
 FORMER = $(STATE)/0.1.0
@@ -178,14 +178,14 @@ test-update: pgtree build-node
 .PHONY: test-mariadb
 test-mariadb: pgtree
 	@scripts/setup-mariadb
-	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 10m ./backend/mariadb'
+	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./backend/mariadb'
 
 ## test-bench: parts of the benchmarks, and those of one database, tiny; WHOLE=1: those of whole networks too
 .PHONY: test-bench
 # Servers of two benchmarks at once would take each other's time: one package after the other.
 test-bench: pgtree
 	@$(if $(WHOLE),scripts/setup-mariadb)
-	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -p 1 $(if $(WHOLE),-timeout 30m,-short -timeout 10m) ./...'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -p 1 $(if $(WHOLE),-timeout 4h,-short -timeout 4h) ./...'
 
 ## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
 FUZZ_RUNS ?= 5000000
@@ -203,16 +203,18 @@ check-explorer: pgtree
 .PHONY: installcheck
 installcheck: test-sql test-extension
 
-## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run a second time among traps (trapcheck)
+## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run a second time among traps (trapcheck), and some with each block in other sessions too
+COMPARED := sessions frozen_time functions planned plain_sql row_locks
 .PHONY: test-sql
 test-sql: pgtree
-	scripts/regress $(PGTREE)
+	SESSIONS=0 scripts/regress $(PGTREE)
+	scripts/regress $(PGTREE) $(COMPARED)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 
 ## test-extension: the extension beside its neighbours: the explorer's SQL among traps, sessions at a node's socket, the update from release 0.1.0, random queries for an analytics worker
 .PHONY: test-extension
 test-extension: pgtree
-	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 ./explorer'
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./explorer'
 	extension/tests/socket/run $(PGTREE)
 	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
@@ -222,7 +224,7 @@ TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore
 .PHONY: trapcheck
 trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
-	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 20m ./explorer ./backend/postgres'
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./explorer ./backend/postgres'
 
 ## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries
 DEBUG_WORKER := analytics/target/debug/chainify-analytics
@@ -244,17 +246,17 @@ FUZZ_SECONDS ?= 600
 fuzz: pgtree
 	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
-## fuzz-few: the random blocks that test runs: those of seed 1, at least 600
+## fuzz-few: the random blocks that test runs: those of seed 1, 600 or some more
 .PHONY: fuzz-few
 fuzz-few: pgtree
-	extension/tests/fuzz/run $(PGTREE) --seed 1 --rounds 36 --seconds 90 --cases 600
+	extension/tests/fuzz/run $(PGTREE) --seed 1 --seconds 0 --cases 600
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
 e2e: pgtree build-node build-cometbft build-faults
 	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
-		$(GO) test -count=1 -timeout 35m -parallel 2 -v ./e2e
+		$(GO) test -count=1 -timeout 4h -parallel 2 -v ./e2e
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
@@ -262,7 +264,7 @@ e2e: pgtree build-node build-cometbft build-faults
 applications: pgtree build-node
 	@scripts/setup-applications $(CURDIR)/build/applications
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_APPLICATIONS=$(CURDIR)/build/applications \
-		$(GO) test -count=1 -timeout 15m -parallel 2 -v -run 'Unmodified$$|DjangosOwnTests' ./e2e
+		$(GO) test -count=1 -timeout 4h -parallel 2 -v -run 'Unmodified$$|DjangosOwnTests' ./e2e
 
 ## soak: the drill of a lost machine, then random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
@@ -276,22 +278,22 @@ soak: steady
 else
 soak: pgtree build-node build-clock
 	@scripts/setup-mariadb
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) $(GO) test -count=1 -timeout 10m -run TestAStandbyNodeTakesOver ./e2e
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) $(GO) test -count=1 -timeout 4h -run TestAStandbyNodeTakesOver ./e2e
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
 ## tamper: changes behind the ledger of one organisation of a real network are undone, by a block and by the scrubber (three minutes)
 .PHONY: tamper
 tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
-		$(GO) test -count=1 -timeout 20m -v -run TestTamperedOrganisationsComeBack ./e2e
+		$(GO) test -count=1 -timeout 4h -v -run TestTamperedOrganisationsComeBack ./e2e
 
 ## soak-long: tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (half an hour)
 .PHONY: soak-long
 soak-long: pgtree build-node build-clock tamper
 	@scripts/setup-mariadb
-	scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -run TestTamperMatrix ./backend/postgres -args -whole'
+	scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h -run TestTamperMatrix ./backend/postgres -args -whole'
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
-		$(GO) test -count=1 -timeout 30m -v -run TestListsUnderFaults ./e2e -args -lists-time 2m
+		$(GO) test -count=1 -timeout 4h -v -run TestListsUnderFaults ./e2e -args -lists-time 2m
 	$(FAULTS) run $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock abci/e2e/faults/manifests/long/*.toml
 
 build-faults:
@@ -340,7 +342,7 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
 
-## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, random blocks and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics and test-extension
+## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
 .PHONY: test
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
 # information of what is built here, nor builds it again.
@@ -353,7 +355,7 @@ test: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer fuzz-few test-bench' e2e 'test-sql & test-mariadb test-analytics test-extension'
+	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer test-bench' e2e 'test-sql & test-mariadb test-analytics test-extension fuzz-few'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean

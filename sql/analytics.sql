@@ -95,6 +95,8 @@ SELECT query || E'\n    ' || test.asked(query) FROM (VALUES
     ('SELECT count(*) FILTER (WHERE ok), bool_and(ok) FROM item WHERE kind = ANY (ARRAY[1, 2, NULL])'),
     ('SELECT now() > ''2000-01-01'', 7 / 2, 7.0 / 2, ''x'' || ''y'''),
     ('SELECT CASE WHEN false THEN count(*) ELSE 0 END FROM item'),
+    ('SELECT id FROM item WHERE CASE WHEN kind <> 0 THEN 10 / kind > 1 ELSE false END'),
+    ('SELECT kind, sum(10 / small) FILTER (WHERE small <> 0), bool_or(10 / small > 1) FILTER (WHERE small <> 0), sum(kind) FILTER (WHERE ok) FROM item GROUP BY kind'),
     ('SELECT id, (SELECT DISTINCT count(*) FROM item WHERE item.kind = kind.id ORDER BY 1) FROM kind'),
     ('SELECT avg(price) > 5, round(avg(price), 2), avg(price) * 2 FROM item HAVING avg(price) <> 7')) v (query);
 

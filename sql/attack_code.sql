@@ -44,7 +44,10 @@ CREATE FUNCTION test.commands() RETURNS SETOF text LANGUAGE sql AS $$ VALUES
     ('SELECT chainify_node.execute_block(1, 1, 1, '''', '''')'), ('SELECT chainify.execute(''SELECT 1'')'), ('SELECT chainify_ledger.announce_tables()'), ('SELECT pg_terminate_backend(pg_backend_pid())'), ('SELECT pg_cancel_backend(1)'), ('SELECT pg_reload_conf()'), ('SELECT pg_switch_wal()'),
     ('SELECT clock_timestamp()'), ('SELECT sum(v) FROM (SELECT v FROM t LIMIT 1) x'), ('SELECT query_to_xml(''SELECT 1'', true, true, '''')') $$;
 SELECT * FROM test.run(VARIADIC ARRAY(SELECT format('SELECT as_superuser(%L)', c) FROM test.commands() c)) WHERE ok;
-SELECT count(*) FILTER (WHERE NOT ok) AS failed, count(*) > 70 AS many FROM test.run(VARIADIC ARRAY(SELECT format('INSERT INTO said VALUES (%s, %L, caught(%L))', n, c, c) FROM test.commands() WITH ORDINALITY u (c, n)));
+SELECT count(*) > 70 AS many FROM test.commands();
+-- what names a table beside the ledger no function catches
+SELECT r.sqlstate, split_part(r.message, ':', 1) AS message, c.command FROM test.run(VARIADIC ARRAY(SELECT format('INSERT INTO said VALUES (%s, %L, caught(%L))', n, c, c) FROM test.commands() WITH ORDINALITY u (c, n))) r
+    JOIN test.commands() WITH ORDINALITY c (command, n) ON c.n = r.tx + 1 WHERE NOT r.ok ORDER BY r.tx;
 SELECT what, command FROM said ORDER BY what, n;
 TABLE t;
 TABLE local;
@@ -205,7 +208,7 @@ SELECT tx, ok, sqlstate, message FROM test.block(test.tx('CREATE FUNCTION public
     test.tx('CREATE VIEW public.v AS SELECT count(*) FROM far', 'admin', 3), test.tx('CREATE VIEW public.v AS SELECT gen_random_bytes(4) AS b', 'admin', 3), test.tx('CREATE SERVER s FOREIGN DATA WRAPPER postgres_fdw', 'admin', 3), test.tx('CREATE LANGUAGE l HANDLER plpgsql_call_handler', 'admin', 3),
     test.tx('ATTACH TABLE public.far', 'admin', 3), test.tx('CREATE EXTENSION pgcrypto', 'admin', 3));
 TABLE local;
-SELECT dblink_get_connections() IS NULL AS no_connection;
+SELECT NOT EXISTS (SELECT FROM unnest(dblink_get_connections()) c WHERE c NOT LIKE 'session %') AS no_connection;
 DROP LANGUAGE wild CASCADE;
 DROP EXTENSION pg_prewarm;
 

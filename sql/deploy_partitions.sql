@@ -79,3 +79,33 @@ SELECT test.hash_of(VARIADIC :'txs') = :'first' AS again;
 SELECT kind, identity FROM chainify.definitions ORDER BY kind, identity;
 SELECT * FROM h ORDER BY a;
 SELECT test.all_well();
+
+-- Hashes that differ between databases: refused when the table comes on the ledger, or a partition of it does.
+SELECT ok, message FROM test.deploy('CREATE TYPE colour AS ENUM (''red'', ''green''); CREATE TYPE shade AS (c colour, n int); CREATE DOMAIN tint AS colour');
+CREATE TYPE colours AS RANGE (SUBTYPE = colour);
+CREATE COLLATION blind (PROVIDER = icu, LOCALE = 'und-u-ks-level2', DETERMINISTIC = false);
+ALTER TABLE local RENAME TO aside;
+SELECT d.c, b.ok, b.sqlstate, b.message FROM unnest(ARRAY['CREATE TABLE e (c colour PRIMARY KEY) PARTITION BY HASH (c)', 'CREATE TABLE e (id int, c tint, PRIMARY KEY (id, c)) PARTITION BY HASH (id, c)', 'CREATE TABLE e (c colour[] PRIMARY KEY) PARTITION BY HASH (c)',
+    'CREATE TABLE e (c shade PRIMARY KEY) PARTITION BY HASH (c)', 'CREATE TABLE e (c colours PRIMARY KEY) PARTITION BY HASH (c)', 'CREATE TABLE e (c text COLLATE blind PRIMARY KEY) PARTITION BY HASH (c)',
+    'CREATE TABLE e (id int PRIMARY KEY, c colour); CREATE TABLE e2 (c colour PRIMARY KEY) PARTITION BY LIST (c); CREATE TABLE e2_red PARTITION OF e2 FOR VALUES IN (''red'') PARTITION BY HASH (c)',
+    'CREATE TABLE e (c colour PRIMARY KEY) PARTITION BY LIST (c); CREATE TABLE er PARTITION OF e FOR VALUES IN (''red'') PARTITION BY LIST (c); CREATE TABLE f (id int, t text, n numeric, at timestamptz, PRIMARY KEY (id, t, n, at)) PARTITION BY HASH (id, t, n, at); CREATE TABLE f1 PARTITION OF f FOR VALUES WITH (MODULUS 1, REMAINDER 0)',
+    'DROP TABLE e; DROP TABLE f']) WITH ORDINALITY d (c, n), test.deploy(d.c) b ORDER BY n;
+CREATE TABLE byhash (c colour PRIMARY KEY) PARTITION BY HASH (c);
+SELECT ok, sqlstate, message FROM test.deploy('ATTACH TABLE public.byhash');
+SELECT test.all_well();
+-- Partitions are followed together: the text of their table, with all of them, is made as often for ten as for one.
+CREATE FUNCTION test.texts(partitions int) RETURNS TABLE (ok boolean, follows bigint, texts bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint[] := ARRAY[chainify_calls('follow_table'), chainify_calls('schema_text')];
+BEGIN
+    SELECT b.ok INTO ok FROM test.deploy((SELECT string_agg(format('CREATE TABLE many%s PARTITION OF many FOR VALUES FROM (%s) TO (%s); GRANT SELECT ON many%1$s TO alice', n, n, n + 1), '; ' ORDER BY n) FROM generate_series(partitions, 2 * partitions - 1) n)) b;
+    RETURN QUERY SELECT texts.ok, chainify_calls('follow_table') - before[1], chainify_calls('schema_text') - before[2];
+END
+$$;
+CREATE FUNCTION chainify_calls(name text) RETURNS bigint LANGUAGE sql AS $$ SELECT coalesce(sum(calls)::bigint, 0) FROM pg_stat_xact_user_functions WHERE funcname = name $$;
+BEGIN;
+SET LOCAL track_functions = 'all';
+SELECT ok FROM test.deploy('CREATE TABLE many (id int PRIMARY KEY) PARTITION BY RANGE (id)');
+SELECT * FROM test.texts(1);
+SELECT * FROM test.texts(10);
+ROLLBACK;

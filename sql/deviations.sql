@@ -162,7 +162,7 @@ CREATE FUNCTION test.until(condition text) RETURNS boolean LANGUAGE plpgsql AS $
 DECLARE
     holds boolean;
 BEGIN
-    FOR i IN 1 .. 300 LOOP
+    FOR i IN 1 .. 6000 LOOP
         EXECUTE 'SELECT ' || condition INTO holds;
         EXIT WHEN holds;
         PERFORM pg_sleep(0.1);

@@ -79,7 +79,7 @@ CREATE FUNCTION fail() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION
 SET TimeZone = 'America/New_York';
 SET DateStyle = 'German';
 SELECT * FROM test.run('SELECT fail()',
-    'UPDATE account SET owner = now()::text || '' '' || current_schemas(false)::text || '' '' || current_user WHERE id = 11');
+    'UPDATE account SET owner = now()::text || '' '' || current_user WHERE id = 11');
 SELECT id, owner FROM account WHERE id > 9 ORDER BY id;
 SHOW TimeZone;
 SHOW DateStyle;

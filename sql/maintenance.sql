@@ -7,7 +7,7 @@ CREATE FUNCTION test.until(what text, condition text) RETURNS text LANGUAGE plpg
 DECLARE
     holds boolean;
 BEGIN
-    FOR i IN 1 .. 300 LOOP
+    FOR i IN 1 .. 6000 LOOP
         PERFORM pg_stat_clear_snapshot();
         EXECUTE 'SELECT ' || condition INTO holds;
         IF holds THEN

@@ -144,11 +144,11 @@ SELECT :'plain_hash' = :'alone_hash' AS alone, :'plain_hash' = :'two_hash' AS tw
 CREATE TABLE stamp (id int PRIMARY KEY, what text, v text, at timestamptz DEFAULT current_timestamp);
 GRANT ALL ON stamp TO alice;
 SELECT ok FROM test.deploy('ATTACH TABLE public.stamp');
-CREATE FUNCTION in_sql(id int) RETURNS void LANGUAGE sql AS $$ INSERT INTO stamp VALUES (id, 'SQL', concat_ws(' ', now(), current_timestamp, statement_timestamp(), 'now'::timestamptz, 'today'::date)) $$;
-CREATE FUNCTION in_plpgsql(id int) RETURNS void LANGUAGE plpgsql AS $$ DECLARE x timestamptz := 'now'; d date; BEGIN d := 'today'; INSERT INTO stamp VALUES (id, 'PL/pgSQL', concat_ws(' ', x, d, now(), current_timestamp, statement_timestamp(), transaction_timestamp(), 'now'::timestamptz, localtime)); END $$;
+CREATE FUNCTION in_sql(id int) RETURNS void LANGUAGE sql AS $$ INSERT INTO stamp VALUES (id, 'SQL', concat_ws(' ', now(), current_timestamp, statement_timestamp(), 'now'::text::timestamptz, 'today'::text::date)) $$;
+CREATE FUNCTION in_plpgsql(id int) RETURNS void LANGUAGE plpgsql AS $$ DECLARE x timestamptz := 'now'; d date; BEGIN d := 'today'::text; INSERT INTO stamp VALUES (id, 'PL/pgSQL', concat_ws(' ', x, d, now(), current_timestamp, statement_timestamp(), transaction_timestamp(), 'now'::text::timestamptz, localtime)); END $$;
 CREATE FUNCTION test.stamps(base int) RETURNS bytea[] LANGUAGE sql AS $$
     SELECT array_agg(test.tx(CASE WHEN w ~ '^in_' THEN format('SELECT %s(%s)', w, base + n) ELSE format('INSERT INTO stamp VALUES (%s, %L, (%s)::text); UPDATE stamp SET what = what || '' '' || (now() = at) WHERE id = %1$s', base + n, w, w) END, nonce => 90000 + base + n) ORDER BY n)
-    FROM unnest(ARRAY['current_timestamp', 'current_timestamp(0)', 'current_time', 'localtime', 'localtimestamp', 'statement_timestamp()', 'transaction_timestamp()', 'now()', 'current_date', '''today''::date', '''now''::timestamptz', '''tomorrow''::timestamp', '''now''::time', 'age(''2023-11-01''::timestamp)', 'in_sql', 'in_plpgsql']) WITH ORDINALITY u (w, n)
+    FROM unnest(ARRAY['current_timestamp', 'current_timestamp(0)', 'current_time', 'localtime', 'localtimestamp', 'statement_timestamp()', 'transaction_timestamp()', 'now()', 'current_date', '''today''::text::date', '''now''::text::timestamptz', '''tomorrow''::text::timestamp', '''now''::text::time', 'age(''2023-11-01''::timestamp)', 'in_sql', 'in_plpgsql']) WITH ORDINALITY u (w, n)
 $$;
 SET TimeZone = 'Asia/Kolkata'; -- where it is the next day
 SELECT test.buffer(test.stamps(0)) AS first, test.buffer(test.stamps(100)) AS second, test.buffer((test.stamps(200))[:14]) AS third \gset

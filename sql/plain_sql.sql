@@ -51,3 +51,34 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT test.workers('EXECUTE kept');
 ROLLBACK;
 SELECT test.workers('EXECUTE kept');
+
+-- a session keeps of its changes what their write set will have, and is told at the statement that COMMIT would refuse them
+\c - postgres
+SET client_min_messages = warning;
+CREATE TABLE wide (id int PRIMARY KEY, x text, y int);
+ALTER TABLE wide ALTER x SET STORAGE plain;
+INSERT INTO wide SELECT g, repeat('z', 7000), 1 FROM generate_series(1, 8000) g;
+GRANT ALL ON wide TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.wide');
+CREATE FUNCTION test.own_megabytes() RETURNS int LANGUAGE sql SECURITY DEFINER AS $$
+    SELECT substring(pg_read_file('/proc/self/status') FROM 'RssAnon:\s*(\d+)')::int / 1024 $$;
+GRANT USAGE ON SCHEMA test TO alice;
+\c - alice
+SET chainify.writes = 'effects';
+BEGIN;
+UPDATE wide SET y = y + 1 WHERE id <= 10;
+SELECT test.own_megabytes() AS before \gset
+UPDATE wide SET y = y + 1 WHERE id <= 5000;
+SELECT test.own_megabytes() - :before < 32 AS bounded;
+SAVEPOINT s;
+UPDATE wide SET x = upper(x);
+ROLLBACK TO s;
+SELECT test.own_megabytes() - :before < 32 AS bounded;
+UPDATE wide SET y = y + 1 WHERE id > 7000;
+INSERT INTO wide SELECT g, 'x', 1 FROM generate_series(10001, 40000) g;
+ROLLBACK;
+BEGIN;
+SELECT count(*) FROM (SELECT FROM wide WHERE id <= 100 FOR UPDATE) x;
+UPDATE wide SET x = x WHERE id <= 3;
+DELETE FROM wide WHERE id > 100;
+ROLLBACK;

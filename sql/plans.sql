@@ -215,10 +215,10 @@ BEGIN
     RETURN count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE 'SELECT id, small, big, price FROM item%';
 END
 $$;
--- Waits until a query says so, up to 30 s.
+-- Waits until a query says so, up to 10 min.
 CREATE FUNCTION test.until(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    latest timestamptz := clock_timestamp() + interval '30 s';
+    latest timestamptz := clock_timestamp() + interval '10 min';
     done boolean;
 BEGIN
     LOOP

@@ -109,7 +109,7 @@ UPDATE chainify_ledger.scrubbed SET at = '2000-01-01';
 DO $$ BEGIN PERFORM chainify_node.init('testchain', 'acme', '[]'); END $$;
 DO $$
 BEGIN
-    FOR i IN 1 .. 600 LOOP
+    FOR i IN 1 .. 6000 LOOP
         EXIT WHEN (SELECT deviates FROM chainify_node.position());
         PERFORM pg_sleep(0.1);
         COMMIT;

@@ -21,6 +21,7 @@ BEGIN
     END IF;
 END
 $$;
+SELECT coalesce(current_setting('test.sessions', true), 'off') = 'on' AS sessions \gset
 GRANT chainify_client TO alice;
 GRANT chainify_admin TO admin;
 GRANT CREATE ON SCHEMA public TO alice;
@@ -61,15 +62,22 @@ $$;
 CREATE FUNCTION test.buffer(txs bytea[]) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT int4send(cardinality(txs)) || coalesce((SELECT string_agg(int4send(length(t)) || t, ''::bytea ORDER BY i) FROM unnest(txs) WITH ORDINALITY u (t, i)), '')
 $$;
+-- What other sessions answer to a block, and whether the answer here is the same (other_sessions.psql).
+CREATE FUNCTION test.others(number bigint, height bigint, at bigint, previous bytea, buffer bytea, more text DEFAULT '') RETURNS text[] LANGUAGE sql AS 'SELECT NULL::text[]';
+CREATE FUNCTION test.same(number bigint, others text[], hash bytea, outcomes bytea, rows bigint[], sqlstates text[]) RETURNS void LANGUAGE sql AS '';
+\if :sessions
+\ir other_sessions.psql
+\endif
 -- Runs the next block.
 CREATE FUNCTION test.block(VARIADIC txs bytea[]) RETURNS TABLE (number bigint, tx int, ok boolean, rows bigint, sqlstate text, message text)
 LANGUAGE plpgsql AS $$
 DECLARE
     p record;
-    r record;
+    r record; others text[];
 BEGIN
-    SELECT * INTO p FROM chainify_node.position();
+    SELECT * INTO p FROM chainify_node.position(); others := test.others(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs));
     SELECT * INTO r FROM chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs));
+    PERFORM test.same(p.number + 1, others, r.hash, r.outcomes, r.rows, r.sqlstates);
     RETURN QUERY SELECT p.number + 1, i - 1, get_byte(r.outcomes, (i - 1) / 8) >> ((i - 1) % 8) & 1 = 1, r.rows[i], r.sqlstates[i], r.messages[i]
     FROM generate_series(1, cardinality(txs)) i;
 END
@@ -106,9 +114,26 @@ BEGIN
     RETURN QUERY SELECT test.all_well();
 END
 $$;
+-- chainify_node.execute_block, in other sessions too. `more`: further parameters, by name.
+CREATE FUNCTION test.execute_block(number bigint, height bigint, at bigint, previous bytea, buffer bytea, more text DEFAULT '',
+    OUT hash bytea, OUT header bytea, OUT outcomes bytea, OUT rows bigint[], OUT sqlstates text[], OUT messages text[], OUT transaction_effects bytea[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    others text[] := test.others(number, height, at, previous, buffer, more);
+BEGIN
+    EXECUTE format('SELECT * FROM chainify_node.execute_block($1, $2, $3, $4, $5%s)', more) INTO hash, header, outcomes, rows, sqlstates, messages, transaction_effects
+        USING number, height, at, previous, buffer;
+    PERFORM test.same(number, others, hash, outcomes, rows, sqlstates);
+END
+$$;
 -- The hash that a block of these transactions has.
-CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE sql AS $$
-    SELECT r.hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs)) r
+CREATE FUNCTION test.hash_of(VARIADIC txs bytea[]) RETURNS bytea LANGUAGE plpgsql AS $$
+DECLARE
+    p record;
+BEGIN
+    SELECT * INTO p FROM chainify_node.position();
+    RETURN (test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs))).hash;
+END
 $$;
 -- What `asked`, a call of test.deploy or the like, refuses after each of these commands. The commands are undone.
 CREATE FUNCTION test.refusals(asked text, VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$

@@ -8,7 +8,7 @@ CREATE TABLE kinds (
     v varchar(10) NOT NULL DEFAULT 'x', raw bytea DEFAULT '\x00ff', day date DEFAULT '2024-02-29', clock time, ts timestamp, tz timestamptz DEFAULT '2024-01-01 00:00:00+00',
     u uuid, j jsonb DEFAULT '{"b": [1.0], "a": null}', d double precision DEFAULT 1.5, nothing varchar(3) DEFAULT NULL, UNIQUE (v, i));
 CREATE UNIQUE INDEX ON kinds (u);
-CREATE INDEX ON kinds (t);
+CREATE INDEX ON kinds (v);
 INSERT INTO kinds (id, v) VALUES (1, 'a');
 CREATE TABLE parents (id integer PRIMARY KEY);
 CREATE TABLE children (id integer PRIMARY KEY, parent integer REFERENCES parents ON DELETE RESTRICT);
@@ -23,7 +23,7 @@ SELECT * FROM test.refusals($$test.deploy('ATTACH TABLE public.base ENCODING 2')
     'ALTER TABLE base ADD m date DEFAULT CURRENT_DATE', 'ALTER TABLE base ADD m numeric', 'ALTER TABLE base ADD m varchar', 'ALTER TABLE base ADD m char(3)',
     'ALTER TABLE base ADD m integer[]', 'ALTER TABLE base ADD m interval', 'CREATE DOMAIN small AS integer; ALTER TABLE base ADD m small', 'ALTER TABLE base ADD m timestamp(3)',
     'ALTER TABLE base ADD m varchar(16384)', 'ALTER TABLE base ADD "M" integer', 'ALTER TABLE base ADD m varchar(9) COLLATE "und-x-icu"',
-    'ALTER TABLE base ADD UNIQUE (t)', 'CREATE UNIQUE INDEX ON base (n) WHERE n > 0', 'CREATE INDEX ON base ((n + 1))', 'CREATE UNIQUE INDEX ON base (n) INCLUDE (t)',
+    'ALTER TABLE base ADD UNIQUE (t)', 'CREATE UNIQUE INDEX ON base (n) WHERE n > 0', 'CREATE INDEX ON base ((n + 1))', 'CREATE INDEX ON base (t)', 'CREATE UNIQUE INDEX ON base (n) INCLUDE (t)',
     'CREATE UNIQUE INDEX ON base (n) NULLS NOT DISTINCT', 'CREATE POLICY own ON base USING (true)', 'ALTER TABLE base ENABLE ROW LEVEL SECURITY',
     'ALTER TABLE base ADD up integer REFERENCES base', 'DROP TABLE base; CREATE TABLE base (id integer PRIMARY KEY) PARTITION BY RANGE (id)', 'ALTER TABLE base RENAME TO other');
 -- Foreign keys.

@@ -103,7 +103,7 @@ CREATE TABLE acc (junk int, id int PRIMARY KEY, bal numeric, junk2 text, note te
 ALTER TABLE acc DROP COLUMN junk, DROP COLUMN junk2;
 GRANT ALL ON acc TO alice;
 INSERT INTO acc SELECT g, (g || '.0')::numeric, 'x' FROM generate_series(500, 1, -1) g;
-CREATE INDEX ON acc (bal);
+CREATE INDEX ON acc USING hash (bal);
 ANALYZE acc;
 SET TimeZone = 'Asia/Kolkata';
 SET extra_float_digits = 0;

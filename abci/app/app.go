@@ -112,6 +112,7 @@ type App struct {
 	patience           patience // of the consensus connection alone, as what follows
 	ownHeight          int64    // of this node's last proposal, while it has no prevotes; 0: they are there
 	ownMade            time.Time
+	lagged             int64 // height of the last proposal that left bundles out for its old time
 }
 
 // preview is what an order block does to the committed state, computed once for ProcessProposal,

@@ -181,7 +181,7 @@ func TestAMemberCannotFillBlocks(t *testing.T) {
 		}
 		return all
 	}
-	eventually(t, 30*time.Second, "all transactions are in certified blocks", func() bool { return ordered() == len(ids) })
+	eventually(t, 5*time.Minute, "all transactions are in certified blocks", func() bool { return ordered() == len(ids) })
 	if liar.proposed.Load() == 0 {
 		t.Error("nobody proposed too much: the test tries nothing")
 	}

@@ -48,7 +48,9 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
 	changes, clients, bundles := a.sort(state, a.among(mempool, req.MaxTxBytes))
-	bundles = a.inTurn(bundles)
+	if bundles = a.inTurn(bundles); a.lags(state, bundles, block) {
+		bundles = nil
+	}
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
 		space -= sizeInBlock(changes[0])
 		out.Txs = append(out.Txs, changes[0])

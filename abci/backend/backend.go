@@ -150,9 +150,12 @@ var (
 	// ErrNoHelp: another organisation did not answer, or told what is of no use; a further one may
 	// help.
 	ErrNoHelp = errors.New("no help from another organisation")
-	// ErrFalse: what another organisation told cannot be so, whatever is the matter here: it is to
-	// be named. A further one may help.
+	// ErrFalse: what another organisation told cannot be so, whatever is the matter here. Its bytes
+	// alone show that, against a certified hash: it is to be named. A further one may help.
 	ErrFalse = errors.New("another organisation told what cannot be so")
+	// ErrUnfit: what another organisation told does not fit here, by its fault or by that of this
+	// database. A further one may help: if so, the word of the first was false.
+	ErrUnfit = errors.New("what another organisation told does not fit here")
 	// ErrNothingOpen: COMMIT without an executed block; the connection was lost since.
 	ErrNothingOpen = errors.New("no executed block is open")
 )
@@ -205,7 +208,8 @@ type Backend interface {
 	Read(ctx context.Context, number uint64, hash wire.Hash) (Reading, error)
 	// Restore is Repair with rows of another organisation's reading at the same block, which
 	// Restore does not close. Nothing is kept unless all tables come out as certified. ErrNoHelp:
-	// the reading failed; ErrFalse: what it told cannot be so; ErrBeyondRepair: it is of no use.
+	// the reading failed; ErrFalse: what it told cannot be so; ErrUnfit: it does not fit;
+	// ErrBeyondRepair: it is of no use.
 	Restore(ctx context.Context, from Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]RowDeviation, error)
 	// ReadPast begins to tell of earlier blocks; it may be called at any time.
 	ReadPast(ctx context.Context) (Past, error)
@@ -216,7 +220,8 @@ type Backend interface {
 	// Adopt is Execute of a certified block, with another organisation's word in place of running
 	// its transactions: the changes told are applied as rows, in a transaction that stays open. The
 	// block has the certified hash, or nothing is kept of it. ErrNoHelp: the word was not
-	// had; ErrFalse: it is not as certified; ErrBeyondRepair: it is, and cannot be applied here.
+	// had; ErrFalse, ErrUnfit: it is not as certified; ErrBeyondRepair: it is, and cannot be
+	// applied here. Any other error tells of this database.
 	// Transactions that failed have the SQLSTATE CH012, quarantined ones that which they have
 	// elsewhere.
 	Adopt(ctx context.Context, from Past, b *wire.OrderedBlock, previous, certified wire.Hash) (Execution, error)

@@ -53,7 +53,8 @@ const (
 	precisionMax = 65
 	scaleMax     = 38
 	lengthMax    = 16_383 // characters of a varchar
-	keyLengthMax = 768
+	// keyBytesMax is for PostgreSQL, where an entry of an index has at most 2,704 bytes.
+	keyBytesMax = 2_600
 )
 
 var portableName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
@@ -217,17 +218,30 @@ func checkKey(known map[string]*ColumnType, names []string) error {
 	if len(names) == 0 {
 		return wrong("a key without columns")
 	}
+	bytes := 0
 	for i, name := range names {
 		c := known[name]
 		if c == nil || slices.Contains(names[:i], name) {
 			return wrong("key %s", list(names))
 		}
-		length, isVarchar := arguments(c.Type, "varchar", 1)
-		if slices.Contains([]string{"text", "json", "bytea", "double"}, c.Type) || isVarchar && length[0] > keyLengthMax {
+		if slices.Contains([]string{"text", "json", "bytea", "double"}, c.Type) {
 			return wrong("key %s: %s is no type of a key", list(names), c.Type)
 		}
+		bytes += keyBytes(c.Type)
+	}
+	if bytes > keyBytesMax {
+		return wrong("key %s has up to %d bytes, at most %d are possible", list(names), bytes, keyBytesMax)
 	}
 	return nil
+}
+
+// keyBytes are the bytes that a value of a type takes in an index at most.
+func keyBytes(logical string) int {
+	if length, ok := arguments(logical, "varchar", 1); ok {
+		return 4*length[0] + 8
+	}
+	precision, _ := Digits(logical)
+	return precision/2 + 16
 }
 
 func checkName(name string) error {

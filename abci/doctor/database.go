@@ -36,7 +36,7 @@ type facts struct {
 	ReadOnly                   bool
 	WalLevel                   string
 	Fsync, FullPageWrites      bool
-	Encoding                   string
+	Encoding, Locale           string // Locale: LC_COLLATE where its order is not by bytes, otherwise LC_CTYPE
 	Preloaded                  bool
 	NodeSocket                 string
 	Guard                      bool
@@ -59,6 +59,8 @@ SELECT current_setting('server_version_num')::integer,
        current_setting('fsync')::boolean,
        current_setting('full_page_writes')::boolean,
        (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()),
+       (SELECT CASE WHEN datlocprovider <> 'c' THEN 'another provider''s' WHEN datcollate IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8') THEN datctype ELSE datcollate END
+        FROM pg_database WHERE datname = current_database()),
        EXISTS (SELECT FROM pg_settings WHERE name = 'chainify.scrub_rate'),
        coalesce(current_setting('chainify.node_socket', true), ''),
        coalesce(current_setting('chainify.guard', true), 'on')::boolean,
@@ -105,6 +107,7 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 		findings = append(findings, judgeOwner(uid, c))
 	}
 	findings = append(findings, examineMirrors(ctx, conn)...)
+	findings = append(findings, examineRoles(ctx, conn)...)
 	findings = append(findings, servers...)
 	return append(findings, fine(check, "%s on %s, as %s", to.Database, to.Host, to.User))
 }
@@ -129,6 +132,27 @@ func examineMirrors(ctx context.Context, conn *pgx.Conn) []Finding {
 	return []Finding{judgeMirrors(wanted, idle)}
 }
 
+// examineRoles looks for the roles that the ledger's definitions name.
+func examineRoles(ctx context.Context, conn *pgx.Conn) []Finding {
+	const check = "roles of the ledger"
+	rows, err := conn.Query(ctx, `SELECT chainify_node.missing_roles()`)
+	var missing []string
+	if err == nil {
+		missing, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	var failed *pgconn.PgError
+	switch {
+	case errors.As(err, &failed) && slices.Contains([]string{"3F000", "42883", "42501"}, failed.Code):
+		return nil // an extension of before, none, or a role that is no member: other checks say so
+	case err != nil:
+		return []Finding{bad(check, reason(err), "See the server's log.")}
+	case len(missing) == 0:
+		return []Finding{fine(check, "are there")}
+	}
+	return []Finding{bad(check, "missing: "+strings.Join(missing, ", "),
+		"CREATE ROLE each of them, NOLOGIN if nobody uses it. The ledger keeps names of roles for good: a block that names a missing one fails in this database alone.")}
+}
+
 func judgeMirrors(wanted int, idle []idleMirror) Finding {
 	if len(idle) == 0 {
 		return fine("mirrors", "%d of %d give answers", wanted, wanted)
@@ -150,7 +174,7 @@ func readFacts(ctx context.Context, conn *pgx.Conn) (facts, error) {
 	var clock time.Time
 	before := time.Now()
 	err := conn.QueryRow(ctx, factsSQL, preparedAge.Seconds()).Scan(&f.Version, &f.Recovering, &f.ReadOnly, &f.WalLevel, &f.Fsync, &f.FullPageWrites,
-		&f.Encoding, &f.Preloaded, &f.NodeSocket, &f.Guard, &f.ScrubRate, &f.ExecutorWorkers, &f.WorkerProcesses, &f.Member, &f.Extension, &f.Available,
+		&f.Encoding, &f.Locale, &f.Preloaded, &f.NodeSocket, &f.Guard, &f.ScrubRate, &f.ExecutorWorkers, &f.WorkerProcesses, &f.Member, &f.Extension, &f.Available,
 		&f.Collations, &f.Prepared, &clock)
 	// The server read its clock between the two looks at ours.
 	if early := before.Sub(clock); early > 0 {
@@ -190,7 +214,7 @@ func rules(f facts, socket, version string) []rule {
 	needed := 5 + f.ExecutorWorkers // both of the extension, logical replication's launcher, and room for parallel queries
 	return []rule{
 		{"primary", f.Recovering, Bad, "the server is a standby", "Point database.dsn at the primary."},
-		{"read only", f.ReadOnly, Bad, "default_transaction_read_only is on for the node's role", "ALTER ROLE … RESET default_transaction_read_only"},
+		{"read only", f.ReadOnly, Warn, "default_transaction_read_only is on; blocks are written all the same", "Where an alarm about a full disk set it, make room. Then ALTER SYSTEM, ALTER DATABASE or ALTER ROLE … RESET default_transaction_read_only"},
 		{
 			"preload", !f.Preloaded, Bad, "the extension's library is not loaded at the server's start",
 			"Add chainify to shared_preload_libraries in postgresql.conf and restart PostgreSQL.",
@@ -215,6 +239,11 @@ func rules(f facts, socket, version string) []rule {
 		{"full_page_writes", !f.FullPageWrites, Bad, "full_page_writes is off: a crash may leave torn pages", "full_page_writes = on in postgresql.conf"},
 		{"wal_level", f.WalLevel == "minimal", Warn, "wal_level is minimal: no physical backup can be made", "wal_level = replica in postgresql.conf, then restart"},
 		{"encoding", f.Encoding != "UTF8", Warn, "the database's encoding is " + f.Encoding, "Every organisation must have the same; UTF8 is what is tested."},
+		{
+			"locale", f.Locale != "C.UTF-8" && f.Locale != "C.utf8", Warn,
+			"the database's locale is " + f.Locale + ": organisations with another one do not agree on tables",
+			"Compare chainify.environment() of all organisations. LOCALE 'C.UTF-8' TEMPLATE template0 is what is tested, and refuses least.",
+		},
 		{
 			"collation versions", len(f.Collations) > 0, Bad, "sort orders changed since " + strings.Join(f.Collations, ", ") + " was made",
 			"REINDEX what uses them, then ALTER … REFRESH COLLATION VERSION (ALTER COLLATION … REFRESH VERSION): organisations that sort differently execute differently.",

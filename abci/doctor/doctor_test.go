@@ -156,8 +156,8 @@ func TestBrokenSettingsOfTheDatabaseAreFound(t *testing.T) {
 	p.must(p.cluster.Start(p.Context()))
 	p.config.Clients.Users = []string{"4242"}
 	found := p.examine()
-	ill(t, found, Bad, "fsync", "full_page_writes", "node socket", "guard", "read only", "collation versions", "extension version", "socket users")
-	for _, check := range []string{"wal_level", "worker processes", "scrubber"} {
+	ill(t, found, Bad, "fsync", "full_page_writes", "node socket", "guard", "collation versions", "extension version", "socket users")
+	for _, check := range []string{"wal_level", "worker processes", "scrubber", "read only"} {
 		if found[check].Level != Warn {
 			t.Errorf("%s: %+v", check, found[check])
 		}
@@ -256,7 +256,7 @@ func coming(known, theirs uint32) machine {
 // The findings that no server on this machine can be made to show.
 func TestFactsAreJudged(t *testing.T) {
 	well := facts{
-		Version: 150020, WalLevel: "replica", Fsync: true, FullPageWrites: true, Encoding: "UTF8", Preloaded: true, NodeSocket: "/s", Guard: true,
+		Version: 150020, WalLevel: "replica", Fsync: true, FullPageWrites: true, Encoding: "UTF8", Locale: "C.UTF-8", Preloaded: true, NodeSocket: "/s", Guard: true,
 		ScrubRate: 1, ExecutorWorkers: 1, WorkerProcesses: 8, Member: true, Extension: version, Available: version,
 	}
 	upgraded := well
@@ -267,7 +267,7 @@ func TestFactsAreJudged(t *testing.T) {
 	}
 	for check, breaks := range map[string]func(*facts){
 		"": func(*facts) {}, "PostgreSQL": func(f *facts) { f.Version = 160001 }, "primary": func(f *facts) { f.Recovering = true },
-		"encoding": func(f *facts) { f.Encoding = "LATIN1" }, "extension files": func(f *facts) { f.Available, f.Extension = "", "" },
+		"encoding": func(f *facts) { f.Encoding = "LATIN1" }, "locale": func(f *facts) { f.Locale = "C" }, "extension files": func(f *facts) { f.Available, f.Extension = "", "" },
 		"node version":          func(f *facts) { f.Available, f.Extension = "0.0.9", "0.0.9" },
 		"prepared transactions": func(f *facts) { f.Prepared = 1 }, "clocks": func(f *facts) { f.ClockApart = time.Minute },
 		"worker processes": func(f *facts) { f.ExecutorWorkers = 4 },
@@ -312,6 +312,19 @@ func TestAWorkerThatIsNotThereIsFound(t *testing.T) {
 	f := p.examine()["mirrors"]
 	if f.Level != Warn || !strings.HasPrefix(f.Found, "1 of 1 give no answers; public.item: no worker (no analytics worker is configured") || !strings.Contains(f.Mend, "Start chainify-analytics") {
 		t.Errorf("without a worker: %+v", f)
+	}
+}
+
+func TestRolesOfTheLedgerThatAreGoneAreNamed(t *testing.T) {
+	p := newPatient(t)
+	p.withDatabase()
+	p.exec("bank", `INSERT INTO chainify_ledger.governed_role VALUES ('stranger'), ('public')`)
+	if f := p.examine()["roles of the ledger"]; f.Level != Fine {
+		t.Errorf("all there: %+v", f)
+	}
+	p.exec("bank", `INSERT INTO chainify_ledger.governed_role VALUES ('teller'), ('auditor')`)
+	if f := p.examine()["roles of the ledger"]; f.Level != Bad || f.Found != "missing: auditor, teller" || !strings.Contains(f.Mend, "CREATE ROLE") {
+		t.Errorf("two gone: %+v", f)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 const (
 	database      = "bank"
 	customers     = 400
-	readyLimit    = 60 * time.Second
-	progressLimit = 45 * time.Second
-	catchUpLimit  = 60 * time.Second
-	testLimit     = 4 * time.Minute
+	readyLimit    = 5 * time.Minute
+	progressLimit = 4 * time.Minute
+	catchUpLimit  = 5 * time.Minute
+	testLimit     = 20 * time.Minute
 
 	indexedCustomers = 5000
 )

@@ -71,14 +71,17 @@ const plainTables = `
 	CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
 	CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
 	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, serial serial UNIQUE, of text NOT NULL);
+	CREATE TABLE shapes (id int PRIMARY KEY, at point, seen timestamptz, n int);
+	CREATE TABLE forms (id int PRIMARY KEY, n numeric, j json, told text);
 	GRANT USAGE ON SEQUENCE numbered_serial_seq TO bank;
-	GRANT ALL ON parents, children, deferred, parts, numbered TO bank;
+	GRANT ALL ON parents, children, deferred, parts, numbered, shapes, forms TO bank;
 	GRANT ALL ON parents TO clerk`
 
 // plainRows is what the tables of the test hold, the same in every organisation.
 const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
 	SELECT 'parent ' || p::text FROM parents p UNION ALL SELECT 'child ' || c::text FROM children c UNION ALL SELECT 'deferred ' || d::text FROM deferred d
 	UNION ALL SELECT 'number ' || n::text FROM numbered n UNION ALL SELECT 'sequence ' || s::text FROM chainify.sequences s
+	UNION ALL SELECT 'shape ' || s::text FROM shapes s UNION ALL SELECT 'form ' || f::text FROM forms f
 	UNION ALL SELECT tableoid::regclass || ' ' || p::text FROM parts p UNION ALL SELECT 'checking ' || c::text FROM checking c WHERE custid < 10) rows (x)`
 
 // Sessions change ledger tables by plain SQL, each in its own organisation's database, and every
@@ -201,6 +204,20 @@ var plainCases = []plainCase{
 			t.Errorf("the tag is %s", tag)
 		}
 		want(ctx, t, one, "SELECT name FROM parents WHERE note = 'x' ORDER BY id", "four", "five", "six")
+	}},
+	{"equal values have one form", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		want(ctx, t, one, `INSERT INTO forms VALUES (1, 1.50, '{"b": 1.0,  "a": 2}') RETURNING concat(n, j)`, `1.5{"a":2,"b":1}`)
+		want(ctx, t, one, `UPDATE forms SET n = 1.500 WHERE id = 1 RETURNING n::text`, "1.5")
+		must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute($$UPDATE forms SET told = concat(n, j) WHERE id = 1$$)"))
+		must(t, harness.Poll(ctx, progressLimit, "the row at bolt", func(ctx context.Context) (ok bool, why string, err error) {
+			err = two.QueryRow(ctx, "SELECT EXISTS (SELECT FROM forms WHERE told IS NOT NULL)").Scan(&ok)
+			return ok, "no row", err
+		}))
+		run(ctx, t, two, "BEGIN")
+		want(ctx, t, two, `UPDATE forms SET n = -0.0, j = '{ "a": 2 }' RETURNING concat(n, j)`, `0{"a":2}`)
+		run(ctx, t, two, "COMMIT")
+		must(t, acme.Exec(ctx, "bank", "SELECT chainify.execute($$UPDATE forms SET told = concat(told, n, j) WHERE id = 1$$)"))
+		want(ctx, t, one, `SELECT told FROM forms`, `1.5{"a":2,"b":1}0{"a":2}`)
 	}},
 	{"several statements in one string", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "INSERT INTO parents VALUES (7, 'seven'); UPDATE parents SET note = 'y' WHERE id = 7; SELECT 1")
@@ -492,6 +509,26 @@ var plainCases = []plainCase{
 		want(ctx, t, one, `SELECT concat_ws(' ', current_setting('application_name'), current_setting('DateStyle'), current_setting('bank.branch'),
 			current_setting('work_mem') = '65kB', current_setting('IntervalStyle'), current_setting('lock_timeout'), current_setting('extra_float_digits'))
 			FROM parents WHERE id = 81`, "kept ISO, MDY north f postgres 9s 2")
+	}},
+	{"settings of a session do not reach its changes", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
+		run(ctx, t, two, "INSERT INTO shapes VALUES (1, point(1 / 3.0::float8, 0))")
+		run(ctx, t, one, "SET extra_float_digits = 0")
+		run(ctx, t, one, "SET TimeZone = 'Asia/Tokyo'")
+		run(ctx, t, one, "SET DateStyle = 'German'")
+		run(ctx, t, one, "INSERT INTO shapes VALUES (2, point(1 / 3.0::float8, 0), '01.02.2024 12:00')")
+		appears(ctx, t, acme, "SELECT FROM shapes WHERE id = 1")
+		run(ctx, t, one, "UPDATE shapes SET n = 1 WHERE id = 1")
+		run(ctx, t, one, "UPDATE shapes SET n = 1 WHERE id = 2")
+		run(ctx, t, one, "SELECT chainify.execute('INSERT INTO shapes VALUES ($1, $2)', 3, point(1 / 3.0::float8, 0))")
+		appears(ctx, t, acme, "SELECT FROM shapes WHERE at ~= point(1 / 3.0::float8, 0) AND (id = 3 OR n = 1) HAVING count(*) = 3")
+		want(ctx, t, two, "SELECT id::text FROM shapes WHERE seen = '2024-02-01 03:00+00'", "2")
+	}},
+	{"a literal that reads the clock is of this session's time", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, _ *pgx.Conn) {
+		run(ctx, t, one, "SET chainify.writes = 'ledger'")
+		run(ctx, t, one, "INSERT INTO shapes (id, seen) VALUES (10, 'now')")
+		want(ctx, t, one, "SELECT sqlstate FROM chainify.execute('INSERT INTO shapes (id, seen) VALUES (11, ''now'')')", "CH006")
+		run(ctx, t, one, "SELECT chainify.execute('INSERT INTO shapes (id, seen) VALUES (12, now())')")
+		appears(ctx, t, acme, "SELECT FROM shapes WHERE seen IS NOT NULL AND id IN (10, 12) HAVING count(*) = 2")
 	}},
 	{"refusals", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, _ *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")

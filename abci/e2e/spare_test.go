@@ -13,7 +13,7 @@ import (
 )
 
 // takeOverLimit bounds how long an organisation is away whose node's machine was lost.
-const takeOverLimit = time.Minute
+const takeOverLimit = 5 * time.Minute
 
 var heightLine = regexp.MustCompile(`(?m)^height +(\d+)$`)
 

@@ -8,7 +8,7 @@ import (
 )
 
 // tamperNetworkLimit bounds all of the cases together.
-const tamperNetworkLimit = 15 * time.Minute
+const tamperNetworkLimit = 60 * time.Minute
 
 // TestTamperedOrganisationsComeBack is the tamper matrix (backend/postgres, docs/tamper-matrix.md)
 // with real nodes, for changes that they put right alone or with the others' help. Each change is

@@ -63,7 +63,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 	caughtUp(ctx, t, net, late)
 	allThere(ctx, t, net, answered)
 	checkSameTransactions(ctx, t, net)
-	holds(t, next, "verify-receipt", file(t, before), "--genesis", filepath.Join(acme.Home(), "config", "genesis.json"))
+	holds(ctx, t, next, "verify-receipt", file(t, before), "--genesis", filepath.Join(acme.Home(), "config", "genesis.json"))
 }
 
 // nextRelease builds the program with the synthetic next version of the protocol.

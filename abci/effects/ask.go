@@ -32,22 +32,25 @@ func ask[From interface{ Close() }](
 		case enough:
 			return s.inquired(&q, number)
 		case broken:
+			s.turns.wasNoHelp(node) // it was not its fault, and the next round begins with another
 			return err
 		case lied:
 			s.lies(organisation, number, err)
 		case next:
-			s.log.Warn("no help from another organisation", "block", number, "organisation", organisation, "error", err)
+			s.log.Warn("what another organisation told was not taken", "block", number, "organisation", organisation, "error", err)
 		}
 		s.turns.wasNoHelp(node)
 	}
 	return s.inquired(&q, number)
 }
 
+var errAnotherHelped = errors.New("its word was not as certified, and that of another organisation was")
+
 // inquired ends a round.
 func (s *Shell) inquired(q *inquiry, number uint64) error {
 	liars, err := q.ended()
 	for _, organisation := range liars {
-		s.lies(organisation, number, backend.ErrBeyondRepair)
+		s.lies(organisation, number, errAnotherHelped)
 	}
 	return err
 }

@@ -51,13 +51,14 @@ func (t *turns) wasNoHelp(node string) {
 // inquiry is one round of asking other organisations, one after the other: whether the next is
 // asked, who told what is false, and what came of it.
 type inquiry struct {
-	// past: a block as it is kept is asked for, not rows. All of it follows from the certified
-	// hash, so that what does not fit is false.
+	// past: a block as it is kept is asked for, not rows.
 	past bool
 	// adopts: such a block is about to be applied here, and what is as certified may not be of use.
 	adopts  bool
 	helped  bool
 	useless []string // organisations whose word may be at fault, or something here
+	// beyond: rows that were told are of no use, so that a further step may be.
+	beyond bool
 }
 
 // verdict is what becomes of a round after an answer.
@@ -78,10 +79,11 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 		return enough
 	case q.adopts && errors.Is(err, backend.ErrBeyondRepair):
 		return broken
-	case errors.Is(err, backend.ErrFalse), q.past && errors.Is(err, backend.ErrBeyondRepair):
+	case errors.Is(err, backend.ErrFalse):
 		return lied
-	case errors.Is(err, backend.ErrBeyondRepair):
+	case errors.Is(err, backend.ErrUnfit), errors.Is(err, backend.ErrBeyondRepair):
 		q.useless = append(q.useless, organisation)
+		q.beyond = q.beyond || !q.past && errors.Is(err, backend.ErrBeyondRepair)
 		return next
 	case errors.Is(err, backend.ErrNoHelp):
 		return next
@@ -90,12 +92,13 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 }
 
 // ended tells what came of the round, and which organisations lied as it turns out: what another
-// one told of the same block was right.
+// one told of the same block was right, and was taken here. While nothing is taken here, nobody is
+// named: this database may be at fault.
 func (q *inquiry) ended() (liars []string, err error) {
 	switch {
 	case q.helped:
 		return q.useless, nil
-	case len(q.useless) > 0:
+	case q.beyond:
 		return nil, backend.ErrBeyondRepair
 	}
 	return nil, backend.ErrNoHelp

@@ -58,7 +58,10 @@ func TestWhatBecomesOfAnInquiry(t *testing.T) {
 		{"rows of no use", false, []error{backend.ErrBeyondRepair}, []verdict{next}, "[]", backend.ErrBeyondRepair},
 		{"rows of no use, as another shows", false, []error{backend.ErrBeyondRepair, nil}, []verdict{next, enough}, "[o0]", nil},
 		{"a lie is no reason to go further", false, []error{fmt.Errorf("row: %w", backend.ErrFalse)}, []verdict{lied}, "[]", backend.ErrNoHelp},
-		{"a block that does not fit is a lie", true, []error{backend.ErrBeyondRepair, backend.ErrFalse, nil}, []verdict{lied, lied, enough}, "[]", nil},
+		{"a block that does not fit, as another shows", true, []error{backend.ErrBeyondRepair, backend.ErrFalse, backend.ErrUnfit, nil}, []verdict{next, lied, next, enough}, "[o0 o2]", nil},
+		{"no block fits: the fault may be here", true, []error{backend.ErrUnfit, backend.ErrBeyondRepair}, []verdict{next, next}, "[]", backend.ErrNoHelp},
+		{"no rows fit: the fault may be here", false, []error{backend.ErrUnfit, backend.ErrUnfit}, []verdict{next, next}, "[]", backend.ErrNoHelp},
+		{"the database is lost in the middle", true, []error{backend.ErrUnfit, lost}, []verdict{next, broken}, "[]", backend.ErrNoHelp},
 		{"the database is lost", false, []error{backend.ErrNoHelp, lost}, []verdict{next, broken}, "[]", backend.ErrNoHelp},
 	} {
 		q := inquiry{past: c.past}

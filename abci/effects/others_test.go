@@ -315,3 +315,48 @@ func TestOneThatDawdlesLeavesTimeForTheNext(t *testing.T) {
 		t.Errorf("named: %v", watch.lied)
 	}
 }
+
+// failing is a database that takes nothing in, for a reason of its own.
+type failing struct {
+	backend.Backend
+	heals *atomic.Bool
+}
+
+var errReadOnly = errors.New("cannot execute INSERT in a read-only transaction (SQLSTATE 25006)")
+
+func (f failing) Restore(ctx context.Context, from backend.Reading, number uint64, certified wire.Hash, deviating uint64, found wire.Hash) ([]backend.RowDeviation, error) {
+	if !f.heals.Load() {
+		return nil, errReadOnly
+	}
+	return f.Backend.Restore(ctx, from, number, certified, deviating, found)
+}
+
+// A failure of this database is told as that, names nobody, and is tried again.
+func TestAFailureOfThisDatabaseAccusesNobody(t *testing.T) {
+	b := newBench(t)
+	reached, watch, heals := &others{truth: b.truth}, &named{}, &atomic.Bool{}
+	reached.willing.Store(true)
+	b.stop()
+	b.start(Options{Backend: failing{b.memory, heals}, Others: truthful{reached}, Watch: watch, Config: Config{Steps: []backend.Step{backend.State}, HelpAttempts: 2}})
+	b.play()
+	b.committed(1)
+	b.db.TamperHistory("all")
+	b.play()
+	b.until("it is asked again and again, and says why", func() bool {
+		return reached.asked.Load() > 3 && strings.Contains(b.shell.Status().Reason, "this organisation's database cannot go on") &&
+			strings.Contains(b.shell.Status().Reason, errReadOnly.Error())
+	})
+	heals.Store(true)
+	b.committed(2)
+	if len(watch.lied) > 0 {
+		t.Errorf("named: %v", watch.lied)
+	}
+}
+
+// truthful are organisations that all tell the truth.
+type truthful struct{ *others }
+
+func (o truthful) Read(ctx context.Context, node string, number uint64, hash wire.Hash) (string, backend.Reading, error) {
+	from, err := o.truth.Read(ctx, number, hash)
+	return node, from, err
+}

@@ -102,12 +102,14 @@ type Shell struct {
 	ended chan struct{} // closed when the loop has ended
 	turns *turns        // the worker's
 
-	mu     sync.Mutex // guards all below; held for moments only
-	core   *Core
-	items  []item
-	voted  []wire.EffectVote // before the start
-	liar   string            // the last one that told what is false
-	taking taking            // while a ledger is taken over
+	mu    sync.Mutex // guards all below; held for moments only
+	core  *Core
+	items []item
+	voted []wire.EffectVote // before the start
+	liar  string            // the last one that told what is false
+	// trouble is why an operation failed last by a fault of this database or its machine.
+	trouble string
+	taking  taking // while a ledger is taken over
 
 	// Owned by the event loop.
 	questions []question
@@ -276,8 +278,14 @@ func (s *Shell) Status() Status {
 	defer s.mu.Unlock()
 	c := s.core
 	reason := c.excluded + c.announced
+	if reason == "" && c.State() == "database_down" {
+		reason = s.trouble
+	}
 	if reason == "" && c.stall.at(c.position.Number+1) {
 		reason = c.stall.why
+	}
+	if reason == "" && c.failures > 0 && s.trouble != "" {
+		reason = "this organisation's database cannot go on; it is tried again: " + s.trouble
 	}
 	if reason == "" {
 		reason = c.adoption.reason()

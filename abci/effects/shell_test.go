@@ -259,6 +259,9 @@ func TestADatabaseThatIsDownIsCaughtUp(t *testing.T) {
 	b.db.Down(true)
 	b.play()
 	b.state("database_down")
+	if reason := b.shell.Status().Reason; reason == "" {
+		t.Error("the status does not say why")
+	}
 	if vote := b.vote(b.next(), time.Minute); vote != nil {
 		t.Fatalf("without a database it votes %x", vote)
 	}

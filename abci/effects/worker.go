@@ -288,10 +288,15 @@ func (s *Shell) failure(a operation, err error) Failure {
 		f = OutOfTurn
 	case errors.Is(err, backend.ErrBeyondRepair):
 		f = BeyondRepair
-	case errors.Is(err, backend.ErrNoHelp), errors.Is(err, backend.ErrFalse):
+	case errors.Is(err, backend.ErrNoHelp), errors.Is(err, backend.ErrFalse), errors.Is(err, backend.ErrUnfit):
 		f = NoHelp
 	case errors.Is(err, context.Canceled):
 		return Cancelled
+	}
+	if f == Unavailable {
+		s.mu.Lock()
+		s.trouble = err.Error()
+		s.mu.Unlock()
 	}
 	name, block := a.title()
 	s.log.Warn("operation on the database failed", "operation", name, "block", block, "error", err)

@@ -25,7 +25,7 @@ import (
 var probe string
 
 const (
-	browserLimit = 90 * time.Second
+	browserLimit = 10 * time.Minute
 	dark, light  = "0", "1" // Blink's preferredColorScheme
 )
 

@@ -61,7 +61,7 @@ func newDatabase(t *testing.T) string {
 
 func run(t *testing.T, dsn, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err == nil {
@@ -251,7 +251,7 @@ func (w *world) get(path string, change ...func(*http.Request)) (*http.Response,
 	for _, c := range change {
 		c(r)
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: 20 * time.Second}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: 5 * time.Minute}
 	answer, err := client.Do(r)
 	if err != nil {
 		w.t.Fatal(err)

@@ -18,6 +18,9 @@ import (
 const (
 	chartBlocks  = 60
 	recentBlocks = 8
+	// Without a vote for so many blocks an organisation is missed. One that is merely slower than
+	// others is seen to vote.
+	silentBlocks = 20
 	freshFor     = time.Second // however many look, the database is asked once in this time
 )
 
@@ -148,6 +151,7 @@ func (b *networkBody) look(ctx context.Context, m Moment, seen func() []Vote) er
 	}
 	b.Organisations = members(organisations, strip, cast, votes, b.Status.Organisation)
 	b.Wrong = append(b.Wrong, whoDiffers(b.Organisations)...)
+	b.Wrong = append(b.Wrong, whoIsSilent(b.Organisations)...)
 	b.draw(blocks)
 	return nil
 }
@@ -226,6 +230,23 @@ func inWords(counts map[string]int, of int) string {
 		}
 	}
 	return said
+}
+
+// whoIsSilent names organisations that have not voted for a while.
+func whoIsSilent(members []member) []string {
+	var wrong []string
+	for _, m := range members {
+		silent := 0
+		for i := len(m.Strip) - 1; i >= 0 && (m.Strip[i].Verdict == "silent" || m.Strip[i].Verdict == "open"); i-- {
+			if m.Strip[i].Verdict == "silent" {
+				silent++
+			}
+		}
+		if silent >= silentBlocks {
+			wrong = append(wrong, fmt.Sprintf("%s has not voted for the last %d blocks", m.Name, silent))
+		}
+	}
+	return wrong
 }
 
 // whoDiffers names organisations whose newest vote is not for what was agreed.

@@ -280,3 +280,18 @@ func TestTheAnalyticsPageShowsMirrorsAnswersAndSnapshots(t *testing.T) {
 		}
 	}
 }
+
+func TestASilentOrganisationIsMissed(t *testing.T) {
+	var blocks []Block
+	var cast []CastVote
+	for n := int64(silentBlocks + 1); n > 0; n-- {
+		blocks = append(blocks, Block{Number: n, Votes: 3})
+		cast = append(cast, CastVote{n, "acme"})
+	}
+	organisations := []Organisation{{Name: "acme"}, {Name: "bolt"}, {Name: "slow"}, {Name: "watch", OrderingOnly: true}}
+	seen := []Vote{{2, "slow", "agrees"}}
+	got := whoIsSilent(members(organisations, blocks, cast, seen, "acme"))
+	if len(got) != 1 || got[0] != "bolt has not voted for the last 21 blocks" {
+		t.Errorf("%q", got)
+	}
+}

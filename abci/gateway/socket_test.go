@@ -45,7 +45,7 @@ func serveSocket(t *testing.T, f *fixture, change func(*SocketOptions)) (path st
 			cancel()
 			select {
 			case err2 = <-done:
-			case <-time.After(10 * time.Second):
+			case <-time.After(5 * time.Minute):
 				err2 = errors.New("the socket did not stop in 10 s")
 			}
 		}
@@ -179,7 +179,7 @@ func rawDial(t *testing.T, path string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -169,7 +169,7 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 	joins(t, delta, acme)
 	insert(t, clients[0], 155, 160)
 	log := delta.log.String()
-	for _, part := range []string{"joined the order by a snapshot", "a node tells a false order block", "a false snapshot is offered; its senders are asked no more"} {
+	for _, part := range []string{"joined the order by a snapshot", "an order block that a node tells is not taken", "a false snapshot is offered; its senders are asked no more"} {
 		if !strings.Contains(log, part) {
 			t.Errorf("the log does not say %q", part)
 		}
@@ -280,7 +280,7 @@ func TestAFalseTrustedBlockJoinsNothing(t *testing.T) {
 	}
 	delta.start()
 	eventually(t, patience, "the nodes are not believed", func() bool {
-		return strings.Contains(delta.log.String(), "a node tells a false order block")
+		return strings.Contains(delta.log.String(), "an order block that a node tells is not taken")
 	})
 	c := delta.dial()
 	if s, err := c.Status(context.Background()); err != nil || s.State != "catching_up" {

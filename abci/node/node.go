@@ -100,6 +100,9 @@ type node struct {
 // Run runs a node until ctx ends or a part fails. A nil error means that it ended because ctx did,
 // with everything closed. A database that is down is no failure: the node orders and waits for it.
 func Run(ctx context.Context, opt Options) (err error) {
+	if err := checkDescriptors(); err != nil {
+		return err
+	}
 	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1), newer: make(chan error, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if n.standby, err = opt.Home.Standby(); err != nil {

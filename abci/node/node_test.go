@@ -76,7 +76,7 @@ func (r *runner) start() {
 	case <-ready:
 	case err := <-r.done:
 		r.t.Fatalf("the node ended: %v\n%s", err, r.log)
-	case <-time.After(20 * time.Second):
+	case <-time.After(5 * time.Minute):
 		r.t.Fatalf("the node is not ready in 20 s\n%s", r.log)
 	}
 }
@@ -116,7 +116,7 @@ func (r *runner) stop() {
 		if err != nil {
 			r.t.Errorf("the node ended with %v\n%s", err, r.log)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(5 * time.Minute):
 		r.t.Fatalf("the node did not stop in 20 s\n%s", r.log)
 	}
 }
@@ -191,7 +191,7 @@ func newTestnet(t testing.TB, n config.Testnet) []*runner {
 }
 
 // patience is how long something may take that happens at once on a quiet machine.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
@@ -263,7 +263,7 @@ func quiet(t *testing.T, c *gateway.Client) int64 {
 	t.Helper()
 	var last int64
 	since := time.Now()
-	eventually(t, 10*time.Second, "quiet network", func() bool {
+	eventually(t, patience, "quiet network", func() bool {
 		s, err := c.Status(context.Background())
 		if err != nil {
 			t.Fatal(err)

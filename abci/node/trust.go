@@ -249,7 +249,7 @@ func (h headersOf) ask(ctx context.Context, height int64) (*types.LightBlock, er
 		err = fmt.Errorf("its hash is %X, the trusted one is %X", told.Hash(), h.trust.Hash)
 	}
 	if err != nil {
-		h.log.Warn("a node tells a false order block", "node", h.id, "height", height, "error", err)
+		h.log.Warn("an order block that a node tells is not taken", "node", h.id, "height", height, "error", err)
 		return nil, provider.ErrBadLightBlock{Reason: err}
 	}
 	return told, nil

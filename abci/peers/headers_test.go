@@ -107,8 +107,10 @@ func TestHeadersAreToldInTurn(t *testing.T) {
 		t.Errorf("%d of %d answers in %s, want %s at least", loads.Load(), asked, took, least)
 	}
 	began = time.Now()
-	r.Receive(p2p.Envelope{Src: deaf{named{id: "other"}}, ChannelID: HeadersChannel, Message: headerEnvelope(asksHeader, 1, nil).Message})
-	if took := time.Since(began); took > time.Second/headersPerSecond {
+	for range headersAtOnce {
+		r.Receive(p2p.Envelope{Src: deaf{named{id: "other"}}, ChannelID: HeadersChannel, Message: headerEnvelope(asksHeader, 1, nil).Message})
+	}
+	if took := time.Since(began); took > time.Second*headersAtOnce/headersPerSecond {
 		t.Errorf("another peer waits %s", took)
 	}
 }

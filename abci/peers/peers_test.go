@@ -21,7 +21,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-const testLimit = 30 * time.Second
+const testLimit = 5 * time.Minute
 
 // database tells what it is made of.
 type database struct {

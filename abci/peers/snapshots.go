@@ -95,7 +95,7 @@ func (d *SnapshotDoor) Tried(height uint64, proven bool) {
 	}
 	for _, peer := range d.opt.Peers() {
 		if voice := d.opt.Voice(peer); over[voice] {
-			d.opt.Log.Warn("no order block is behind the snapshots that a node offers: they are passed over for a while", "organisation", voice, "node", peer.ID(), "height", height)
+			d.opt.Log.Warn("no order block was found behind the snapshots that a node offers: they are passed over for a while", "organisation", voice, "node", peer.ID(), "height", height)
 			d.RemovePeer(peer, nil) // its snapshots are not tried
 		}
 	}

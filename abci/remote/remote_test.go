@@ -24,7 +24,7 @@ import (
 )
 
 // limit is how long something may take that happens at once on a quiet machine.
-const limit = 30 * time.Second
+const limit = 5 * time.Minute
 
 // application waits in ExtendVote until it may go on, and fails in Commit.
 type application struct {

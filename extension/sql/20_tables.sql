@@ -5,7 +5,14 @@ CREATE TABLE chainify_ledger.chain (
     only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     chain_id     text NOT NULL,
     organisation text NOT NULL,
-    consent      integer                     -- c; NULL: the default for the number of organisations
+    consent      integer,                    -- c; NULL: the default for the number of organisations
+    letters      text                        -- chainify_ledger.letters() of its database, '' for NULL; NULL: of before
+);
+
+-- The state of the database and its server at the last start of the node: chainify.environment().
+CREATE TABLE chainify_ledger.environment (
+    name  text PRIMARY KEY,
+    value text
 );
 
 -- One row from the first block executed in this database on. A dump leaves it out (80_dump.sql): blocks without it were restored from one.
@@ -112,6 +119,8 @@ CREATE TABLE chainify_ledger.ledger_table (
     -- Of a table with schema text 2 (spec/engines.md): that text, and the SHA-256 of this database's own words when it was attached.
     shared_text    text,
     wording        bytea,
+    -- Lines of its schema text that tell of the database when it came on the ledger: letters; indexes that may refuse a row. NULL: none.
+    beside         text,
     CHECK ((shared_text IS NULL) = (wording IS NULL))
 );
 CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (name) WHERE detached_at IS NULL;

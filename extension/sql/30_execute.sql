@@ -40,11 +40,13 @@ BEGIN
     LOCK TABLE chainify_ledger.chain IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO known FROM chainify_ledger.chain c;
     IF NOT FOUND THEN
-        INSERT INTO chainify_ledger.chain (chain_id, organisation) VALUES (init.chain_id, init.organisation);
+        INSERT INTO chainify_ledger.chain (chain_id, organisation, letters) VALUES (init.chain_id, init.organisation, coalesce(chainify_ledger.letters(), ''));
     ELSIF (known.chain_id, known.organisation) <> (init.chain_id, init.organisation) THEN
         RAISE EXCEPTION 'this database belongs to organisation "%" of chain "%"', known.organisation, known.chain_id
             USING ERRCODE = '55000', HINT = 'Use another database for another chain.';
     END IF;
+    PERFORM chainify_ledger.refuse_other_letters();
+    PERFORM chainify_ledger.note_environment();
     UPDATE chainify_ledger.chain c SET consent = init.consent WHERE c.consent IS DISTINCT FROM init.consent;
     DELETE FROM chainify_ledger.validator WHERE init.validators IS NOT NULL;
     INSERT INTO chainify_ledger.validator (address, public_key, organisation)
@@ -187,6 +189,21 @@ GRANT EXECUTE ON FUNCTION chainify.read_block TO chainify_reader;
 
 CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
     AS 'MODULE_PATHNAME', 'chainify_digest' LANGUAGE C;
+-- Stores values in the form that the ledger has for them (guard/stored_values.rs), and what is asked about it.
+CREATE FUNCTION chainify_ledger.store() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'chainify_store' LANGUAGE C;
+CREATE FUNCTION chainify_ledger.has_many_forms(type oid, modifier integer) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'chainify_has_many_forms' LANGUAGE C STABLE STRICT;
+CREATE FUNCTION chainify_ledger.in_stored_form("row" record) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'chainify_in_stored_form' LANGUAGE C STABLE STRICT;
+-- The columns of a table whose equal values may have several forms, quoted and separated by commas; NULL: there are none. Computed columns
+-- follow from the others.
+CREATE FUNCTION chainify_ledger.columns_of_many_forms(tbl regclass) RETURNS text
+    LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+    WHERE a.attrelid = tbl AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND chainify_ledger.has_many_forms(a.atttypid, a.atttypmod)
+$$;
+REVOKE ALL ON FUNCTION chainify_ledger.has_many_forms, chainify_ledger.columns_of_many_forms, chainify_ledger.in_stored_form FROM PUBLIC;
 
 -- Row count and lanes of a full scan of the relations that hold a table's rows.
 CREATE FUNCTION chainify_ledger.scan_state(relations oid[], name text, columns text[], ordinals smallint[],

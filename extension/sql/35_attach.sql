@@ -48,7 +48,7 @@ BEGIN
                          ' partitioned by ' || pg_get_partkeydef(p.relid))
         FROM pg_partition_tree(tbl) p JOIN pg_class c ON c.oid = p.relid WHERE p.level > 0
         UNION ALL
-        -- What a partition has of its own. A statement may name it, and goes by its defaults and policies then.
+        -- Properties that a partition has of its own. A statement may name it, and goes by its defaults and policies then.
         SELECT 8, format('partition %s %s', p.relid, o.line)
         FROM pg_partition_tree(tbl) p, LATERAL (
             SELECT format('column %I%s%s', a.attname, CASE WHEN a.attnotnull AND NOT r.attnotnull THEN ' not null' END, d.text)
@@ -94,6 +94,10 @@ BEGIN
             UNION ALL
             SELECT 'inherits ' || i.inhparent::regclass
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhrelid = p.relid AND NOT c.relispartition) o (line)
+        UNION ALL
+        -- Of the database when the table came on the ledger. Indexes of DEPLOY transactions are the same everywhere.
+        SELECT 10, o.line FROM chainify_ledger.ledger_table t, unnest(string_to_array(t.beside, E'\n')) o (line)
+        WHERE t.relation = tbl AND t.detached_at IS NULL
     )
     SELECT string_agg(s.line, E'\n' ORDER BY kind, s.line COLLATE "C") FROM lines, chainify_ledger.settled(lines.line) s (line));
 END
@@ -159,6 +163,9 @@ CREATE FUNCTION chainify_ledger.undescribed_part(tbl regclass) RETURNS text
         SELECT format('index "%s" of more than columns', x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
         WHERE i.indrelid = tbl AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
         UNION ALL
+        SELECT format('index "%s", which may refuse a row', x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+        WHERE i.indrelid = tbl AND NOT i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL AND chainify_ledger.may_refuse(i.indexrelid)
+        UNION ALL
         SELECT format('unique index "%s" of another kind', x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
         WHERE i.indrelid = tbl AND i.indisunique
           AND (i.indnkeyatts < i.indnatts OR i.indnullsnotdistinct OR NOT i.indisvalid
@@ -199,6 +206,38 @@ CREATE FUNCTION chainify_ledger.is_local_type(type oid) RETURNS boolean
                           OR t.typname LIKE 'reg%' AND t.typcategory = 'N'))
 $$;
 
+-- A hash partition key of which organisations place values otherwise; NULL: there is none. The hash of an enum's value is that of its number in
+-- the catalog, and arrays, rows and ranges hash their parts. A collation that is not deterministic hashes what its library makes of a text.
+CREATE FUNCTION chainify_ledger.local_hash(tbl regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE keys (relation, n, type, coll, opclass) AS (
+        SELECT p.partrelid, k.n, coalesce(a.atttypid, o.opcintype), k.coll, o.oid
+        FROM pg_partitioned_table p CROSS JOIN
+             LATERAL ROWS FROM (unnest(p.partattrs::int2[]), unnest(p.partcollation::oid[]), unnest(p.partclass::oid[])) WITH ORDINALITY k (attnum, coll, opclass, n)
+        JOIN pg_opclass o ON o.oid = k.opclass
+        LEFT JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = k.attnum AND k.attnum > 0
+        WHERE p.partstrat = 'h' AND p.partrelid IN (SELECT relid FROM pg_partition_tree(tbl) UNION SELECT tbl)),
+    parts (relation, n, type) AS (
+        SELECT relation, n, type FROM keys
+        UNION
+        SELECT parts.relation, parts.n, p.part FROM parts, LATERAL (
+            SELECT t.typelem FROM pg_type t WHERE t.oid = parts.type AND t.typelem <> 0 AND t.typlen = -1
+            UNION ALL SELECT t.typbasetype FROM pg_type t WHERE t.oid = parts.type AND t.typtype = 'd'
+            UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE parts.type IN (r.rngtypid, r.rngmultitypid)
+            UNION ALL SELECT a.atttypid FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                      WHERE t.oid = parts.type AND t.typtype = 'c') p (part))
+    SELECT format('Table "%s" is partitioned by the hash of %s, which differs between databases; partition by LIST or RANGE.', k.relation::regclass, w.what)
+    FROM keys k, LATERAL (
+        SELECT 1, 'values of type ' || format_type(t.oid, NULL) FROM parts p JOIN pg_type t ON t.oid = p.type
+        -- Of an expression the operator class says which types there may be, and no more.
+        WHERE (p.relation, p.n) = (k.relation, k.n) AND (t.typtype IN ('e', 'p'))
+        UNION ALL
+        SELECT 2, 'texts by collation ' || k.coll::regcollation FROM pg_collation c WHERE c.oid = k.coll AND NOT c.collisdeterministic
+        UNION ALL
+        SELECT 3, 'operator class ' || o.opcname FROM pg_opclass o WHERE o.oid = k.opclass AND o.opcnamespace <> 'pg_catalog'::regnamespace) w (place, what)
+    ORDER BY k.relation::regclass::text COLLATE "C", k.n, w.place, w.what COLLATE "C" LIMIT 1
+$$;
+
 -- Why a table cannot be on the ledger together with the others attached now; NULL when it can.
 CREATE FUNCTION chainify_ledger.attach_obstacle(tbl regclass, together regclass[]) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -230,7 +269,7 @@ BEGIN
             WHEN part.relpersistence = 't' THEN 'is temporary'
             WHEN part.relkind = 'r' AND part.relam <> (SELECT oid FROM pg_am WHERE amname = 'heap') THEN 'is not stored as a heap'
             WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = part.oid AND NOT tgisinternal
-                         AND tgfoid <> 'chainify_ledger.digest()'::regprocedure) THEN 'has triggers'
+                         AND tgfoid NOT IN ('chainify_ledger.digest()'::regprocedure, 'chainify_ledger.store()'::regprocedure)) THEN 'has triggers'
             WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = part.oid) THEN 'has rules' END;
         IF found IS NOT NULL THEN
             RETURN format('Table "%s" %s.', part.oid::regclass, found);
@@ -251,7 +290,7 @@ BEGIN
     IF found IS NOT NULL THEN
         RETURN found;
     END IF;
-    found := chainify_ledger.crossing_actions(tbl);
+    found := coalesce(chainify_ledger.crossing_actions(tbl), CASE c.relkind WHEN 'p' THEN chainify_ledger.local_hash(tbl) END);
     IF found IS NOT NULL THEN
         RETURN found;
     END IF;
@@ -405,27 +444,15 @@ CREATE FUNCTION chainify_ledger.plain_columns(tbl regclass) RETURNS text
     FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('_block', '_tx', '_serial', '_op', '_hash')
 $$;
 
--- Has a copy store and index values as the table does, so that what fits into its primary key's index fits into this one, which therefore
--- holds the key alone: a block must never fail on its history after its transactions succeeded.
-CREATE FUNCTION chainify_ledger.store_as(tbl regclass, copy regclass) RETURNS void
+-- Has a copy index values as the table does, so that what fits into its primary key's index fits into this one, which therefore holds the key
+-- alone: a block must never fail on its history after its transactions succeeded. Columns of both are stored as their types say.
+CREATE FUNCTION chainify_ledger.index_as(tbl regclass, copy regclass) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    storage text;
-    keys text;
 BEGIN
-    SELECT string_agg(format('ALTER COLUMN %I SET STORAGE %s', attname,
-               CASE attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
-           || CASE WHEN attcompression <> '' THEN format(', ALTER COLUMN %I SET COMPRESSION %s', attname,
-                        CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END) ELSE '' END, ', ')
-    INTO storage FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-    WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped AND (attstorage <> typstorage OR attcompression <> '');
-    IF storage IS NOT NULL THEN
-        EXECUTE format('ALTER TABLE %s %s', copy, storage);
-    END IF;
-    SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position) INTO keys
-    FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
-    WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum;
-    EXECUTE format('CREATE INDEX ON %s (%s)', copy, keys);
+    EXECUTE format('CREATE INDEX ON %s (%s)', copy, (
+        SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY k.position)
+        FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k (attnum, position), pg_attribute a
+        WHERE i.indrelid = tbl AND i.indisprimary AND k.position <= i.indnkeyatts AND a.attrelid = tbl AND a.attnum = k.attnum));
 END
 $$;
 
@@ -461,7 +488,7 @@ BEGIN
     END IF;
     EXECUTE format('CREATE TABLE chainify_history.%I (%s, _block bigint NOT NULL, _tx integer NOT NULL, _serial integer NOT NULL,'
                    ' _op "char" NOT NULL, _hash bytea NOT NULL) USING heap', copy, columns);
-    PERFORM chainify_ledger.store_as(tbl, format('chainify_history.%I', copy)::regclass);
+    PERFORM chainify_ledger.index_as(tbl, format('chainify_history.%I', copy)::regclass);
     -- Written in the order of blocks, so a few pages say where a range of blocks lies.
     EXECUTE format('CREATE INDEX ON chainify_history.%I USING brin (_block) WITH (pages_per_range = 16)', copy);
     EXECUTE format('GRANT SELECT ON chainify_history.%I TO chainify_reader', copy);
@@ -470,7 +497,7 @@ BEGIN
 END
 $$;
 
--- The rows that checkpoints start from: at first those at attachment. Stored and indexed as in the table, so that what fits there fits here.
+-- The rows that checkpoints start from: at first those at attachment. Indexed as the table, so that what fits there fits here.
 CREATE FUNCTION chainify_ledger.make_base(tbl regclass, copy text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -480,7 +507,7 @@ BEGIN
     SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO columns
     FROM pg_attribute WHERE attrelid = tbl AND attnum > 0 AND NOT attisdropped;
     EXECUTE format('INSERT INTO chainify_checkpoint.%I (%s) SELECT %s FROM %s', copy, columns, columns, tbl);
-    PERFORM chainify_ledger.store_as(tbl, format('chainify_checkpoint.%I', copy)::regclass);
+    PERFORM chainify_ledger.index_as(tbl, format('chainify_checkpoint.%I', copy)::regclass);
     EXECUTE format('GRANT SELECT ON chainify_checkpoint.%I TO chainify_reader', copy);
 END
 $$;
@@ -492,6 +519,39 @@ BEGIN
     EXECUTE format('CREATE TRIGGER chainify_digest AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION chainify_ledger.digest()', tbl);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_digest', tbl);
     PERFORM chainify_ledger.make_truncate_triggers(tbl);
+    PERFORM chainify_ledger.follow_store_trigger(tbl);
+END
+$$;
+
+-- Of a table with columns whose equal values may have several forms, and of no other. Partitions fire their own clones.
+CREATE FUNCTION chainify_ledger.follow_store_trigger(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wanted boolean := chainify_ledger.columns_of_many_forms(tbl) IS NOT NULL;
+BEGIN
+    IF wanted IS NOT DISTINCT FROM EXISTS (SELECT FROM pg_trigger WHERE tgrelid = tbl AND tgname = 'chainify_store') THEN
+        RETURN;
+    ELSIF wanted THEN
+        EXECUTE format('CREATE TRIGGER chainify_store BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION chainify_ledger.store()', tbl);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER chainify_store', tbl);
+    ELSE
+        EXECUTE format('DROP TRIGGER chainify_store ON %s', tbl);
+    END IF;
+END
+$$;
+
+-- Brings the values of rows that are there into the form in which the ledger stores them (pg/base/stored_form.rs). The trigger does it, once
+-- a statement changes a row. Cost: a scan, and an update of each row that has another form; nothing for a table without such columns.
+CREATE FUNCTION chainify_ledger.settle_rows(tbl regclass) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    columns text := chainify_ledger.columns_of_many_forms(tbl);
+BEGIN
+    IF columns IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM chainify_ledger.announce_tables();
+    EXECUTE format('UPDATE %s t SET (%s) = ROW (%s) WHERE NOT chainify_ledger.in_stored_form(t.*)', tbl, columns, columns);
 END
 $$;
 
@@ -558,7 +618,9 @@ BEGIN
             RAISE EXCEPTION 'table "%.%" cannot be put on the ledger', schemas[i], names[i]
                 USING ERRCODE = 'CH005', DETAIL = 'It was taken off the ledger in this block.', HINT = 'Attach it in a later block.';
         END IF;
-        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx, shared);
+        PERFORM chainify_ledger.settle_storage(tables[i]);
+        PERFORM chainify_ledger.attach_one(tables[i], schemas[i], names[i], at_block, at_tx, shared,
+            (SELECT string_agg(x.line, E'\n' ORDER BY x.line COLLATE "C") FROM chainify_ledger.refusing_indexes(ARRAY[tables[i]::oid]) x));
         PERFORM chainify_ledger.keep_initial(tables[i]);
     END LOOP;
     PERFORM chainify_ledger.keep_schema_parts();
@@ -566,16 +628,16 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint, at_tx integer, shared boolean DEFAULT false)
-    RETURNS void
+CREATE FUNCTION chainify_ledger.attach_one(tbl regclass, schema text, name text, at_block bigint, at_tx integer, shared boolean DEFAULT false,
+    indexes text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     copy text := chainify_ledger.copy_name(schema, name);
     history regclass := chainify_ledger.make_history(tbl, copy);
     new_id integer;
 BEGIN
-    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block)
-    VALUES (schema || '.' || attach_one.name, tbl, history, 0, '', at_block, at_tx, at_block - 1)
+    INSERT INTO chainify_ledger.ledger_table AS t (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block, beside)
+    VALUES (schema || '.' || attach_one.name, tbl, history, 0, '', at_block, at_tx, at_block - 1, nullif(concat_ws(E'\n', attach_one.indexes, chainify_ledger.letters()), ''))
     RETURNING t.id INTO new_id;
     INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
     SELECT new_id, row_number() OVER (ORDER BY a.attnum), a.attname, chainify_ledger.key_part(tbl, a.attnum), a.attnum, a.atttypid
@@ -607,6 +669,7 @@ DECLARE
     state record;
 BEGIN
     SELECT l.* INTO t FROM chainify_ledger.ledger_table l WHERE l.id = start_version.id;
+    PERFORM chainify_ledger.settle_rows(t.relation);
     PERFORM chainify_ledger.make_base(t.relation, copy);
     hash := chainify_ledger.live_schema_hash(t.relation);
     UPDATE chainify_ledger.ledger_table l
@@ -664,7 +727,7 @@ $$;
 
 REVOKE ALL ON FUNCTION chainify_ledger.attach_tables, chainify_ledger.attach_one, chainify_ledger.detach_tables,
     chainify_ledger.start_version, chainify_ledger.end_version,
-    chainify_ledger.wording, chainify_ledger.live_schema_hash, chainify_ledger.undescribed_part, chainify_ledger.shared_obstacle,
-    chainify_ledger.make_triggers, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
-    chainify_ledger.store_as,
+    chainify_ledger.wording, chainify_ledger.local_hash, chainify_ledger.live_schema_hash, chainify_ledger.undescribed_part, chainify_ledger.shared_obstacle,
+    chainify_ledger.make_triggers, chainify_ledger.follow_store_trigger, chainify_ledger.settle_rows, chainify_ledger.make_truncate_triggers, chainify_ledger.drop_triggers, chainify_ledger.make_history, chainify_ledger.make_base,
+    chainify_ledger.index_as,
     chainify_ledger.make_ledger_view, chainify_ledger.drop_ledger_view, chainify_ledger.make_as_of_view, chainify_ledger.drop_as_of_view FROM PUBLIC;

@@ -115,6 +115,8 @@ BEGIN
       AND (d.kind, d.identity, d.definition) IS DISTINCT FROM (coalesce(n.kind, d.kind), coalesce(n.identity, d.identity), coalesce(n.definition, ''));
     INSERT INTO chainify_ledger.definitions (hash) VALUES (chainify_ledger.hash_of_definitions())
     ON CONFLICT (only_row) DO UPDATE SET hash = excluded.hash;
+    -- Also where names alone changed, which are in no definition's text.
+    PERFORM chainify_ledger.keep_schema_parts();
 END
 $$;
 
@@ -137,9 +139,8 @@ CREATE FUNCTION chainify_ledger.definition_defects() RETURNS TABLE (object text,
     ORDER BY 1
 $$;
 
--- After one statement: what it made comes under the ledger, tables on the ledger are followed, what is gone is let go.
---   emptied: partitioned tables that lost rows with a partition
-CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_classes oid[], targets oid[], emptied oid[], roles text[],
+-- After one statement: what it made comes under the ledger, what is gone is let go.
+CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_classes oid[], targets oid[], roles text[],
                                        at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -151,7 +152,9 @@ BEGIN
     INSERT INTO chainify_ledger.governed_role (name) SELECT DISTINCT unnest(roles) ON CONFLICT DO NOTHING;
     DELETE FROM chainify_ledger.definition d
     USING unnest(target_classes, targets) u (class, object)
-    WHERE (d.class, d.object) = (u.class, u.object) AND NOT EXISTS (SELECT FROM chainify_ledger.definition_of(u.class, u.object));
+    WHERE (d.class, d.object) = (u.class, u.object)
+      AND CASE WHEN u.class = 'pg_class'::regclass THEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = u.object)
+               ELSE NOT EXISTS (SELECT FROM chainify_ledger.definition_of(u.class, u.object)) END;
     -- A sequence goes with the column that owns it, or is an identity no more.
     DELETE FROM chainify_ledger.definition d
     WHERE d.kind = 'sequence' AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = d.object);
@@ -161,12 +164,17 @@ BEGIN
         PERFORM chainify_ledger.end_version(t.id, at_block, at_tx);
         changed := true;
     END LOOP;
-    FOR o IN SELECT u.class, u.object, d.kind, d.identity,
+    FOR o IN SELECT u.class, u.object, d.kind, d.identity, d.definition,
                     -- What was made may be a part of a table: a column, an index.
                     u.place <= cardinality(made)
                     AND NOT EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = u.object AND l.detached_at IS NULL) AS made
              FROM unnest(made_classes || target_classes, made || targets) WITH ORDINALITY u (class, object, place),
-                  LATERAL chainify_ledger.definition_of(u.class, u.object) d ORDER BY u.place LOOP
+                  LATERAL chainify_ledger.definition_of(u.class, u.object) d
+             -- The table that a partition was made of is known, with all of its partitions.
+             WHERE NOT (u.place > cardinality(made)
+                        AND EXISTS (SELECT FROM chainify_ledger.definition k WHERE (k.class, k.object) = (u.class, u.object))
+                        AND EXISTS (SELECT FROM chainify_ledger.ledger_table l WHERE l.relation = u.object AND l.detached_at IS NULL))
+             ORDER BY u.place LOOP
         IF o.kind = 'table' AND EXISTS (SELECT FROM pg_class c JOIN chainify_ledger.ledger_table l ON l.relation = pg_partition_root(c.oid)
                                         WHERE c.oid = o.object AND c.relispartition AND l.detached_at IS NULL) THEN
             PERFORM chainify_ledger.make_truncate_triggers(o.object);
@@ -186,26 +194,46 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO chainify_ledger.definition (class, object, kind, identity, definition, since, made)
-        SELECT o.class, o.object, d.kind, d.identity, d.definition, at_block, o.made FROM chainify_ledger.definition_of(o.class, o.object) d
-        ON CONFLICT DO NOTHING;
+        VALUES (o.class, o.object, o.kind, o.identity, o.definition, at_block, o.made) ON CONFLICT DO NOTHING;
         INSERT INTO chainify_ledger.governed_role (name) VALUES (chainify_ledger.owner_of(o.class, o.object)) ON CONFLICT DO NOTHING;
     END LOOP;
-    -- A foreign key is part of both tables' definitions, so all are looked at.
-    FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE l.detached_at IS NULL
-               AND (l.name <> n.nspname || '.' || c.relname
-                    OR l.schema_hash <> chainify_ledger.live_schema_hash(l.relation))
-             ORDER BY l.name COLLATE "C" LOOP
-        PERFORM chainify_ledger.follow_table(t.id, t.relation = ANY (emptied), at_block, at_tx);
-        changed := true;
-    END LOOP;
-    -- Also where names alone changed, which are in no definition's text.
-    PERFORM chainify_ledger.keep_schema_parts();
     IF changed THEN
         PERFORM chainify_ledger.announce_tables();
     END IF;
 END
 $$;
+
+-- Tables on the ledger, whose definitions statements changed, are followed. Cost: one definition text per table, with all of its partitions.
+--   anew: tables whose rows are others than before: written anew by the statement, or lost with a partition
+CREATE FUNCTION chainify_ledger.follow_tables(anew oid[], at_block bigint, at_tx integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t chainify_ledger.ledger_table;
+    changed boolean := false;
+BEGIN
+    -- A foreign key is part of both tables' definitions, so all are looked at.
+    FOR t IN SELECT l.* FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE l.detached_at IS NULL
+               AND (l.name <> n.nspname || '.' || c.relname
+                    OR l.relation = ANY (anew) OR l.schema_hash <> chainify_ledger.live_schema_hash(l.relation))
+             ORDER BY l.name COLLATE "C" LOOP
+        PERFORM chainify_ledger.follow_table(t.id, t.relation = ANY (anew), at_block, at_tx);
+        changed := true;
+    END LOOP;
+    IF changed THEN
+        PERFORM chainify_ledger.announce_tables();
+    END IF;
+END
+$$;
+
+-- Roles that DEPLOY transactions named and the server does not have. A block whose DEPLOY names one again fails here, and nowhere else.
+CREATE FUNCTION chainify_node.missing_roles() RETURNS SETOF text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT g.name FROM chainify_ledger.governed_role g WHERE g.name <> 'public' AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = g.name)
+    ORDER BY g.name COLLATE "C"
+$$;
+REVOKE ALL ON FUNCTION chainify_node.missing_roles FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chainify_node.missing_roles TO chainify_node;
 
 CREATE FUNCTION chainify_ledger.refuse_object(kind text, name text, why text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -278,7 +306,7 @@ $$;
 
 -- Brings history, checkpoint and columns of a table after a change of its definition (spec/formats.md, "Changes of a table").
 -- Encodings of rows that were there stay: the version goes on. They change: a new version starts from the rows as they are now.
-CREATE FUNCTION chainify_ledger.follow_table(version integer, emptied boolean, at_block bigint, at_tx integer) RETURNS void
+CREATE FUNCTION chainify_ledger.follow_table(version integer, anew boolean, at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t chainify_ledger.ledger_table;
@@ -316,7 +344,7 @@ BEGIN
            bool_or(k.lost)
     INTO kept, new_key, rewritten FROM chainify_ledger.column_changes(version) k;
     new_key := new_key OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.key_part IS NOT NULL);
-    rewritten := emptied OR rewritten OR new_key OR t.name <> full_name OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.filled);
+    rewritten := anew OR rewritten OR new_key OR t.name <> full_name OR EXISTS (SELECT FROM chainify_ledger.new_columns(version) k WHERE k.filled);
 
     IF rewritten THEN
         FOR c IN SELECT k.* FROM chainify_ledger.column_changes(version) k WHERE k.lost LOOP
@@ -330,8 +358,8 @@ BEGIN
             EXECUTE format('ALTER TABLE %s RENAME TO %I', t.history::regclass, copy);
         END IF;
         PERFORM chainify_ledger.end_version(version, at_block, at_tx);
-        INSERT INTO chainify_ledger.ledger_table AS l (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block, follows)
-        VALUES (full_name, t.relation, t.history, 0, '', at_block, at_tx, at_block - 1, version) RETURNING l.id INTO into_version;
+        INSERT INTO chainify_ledger.ledger_table AS l (name, relation, history, checkpoint, schema_hash, attached_at, attached_tx, base_block, follows, beside)
+        VALUES (full_name, t.relation, t.history, 0, '', at_block, at_tx, at_block - 1, version, chainify_ledger.letters()) RETURNING l.id INTO into_version;
         INSERT INTO chainify_ledger.ledger_column (table_id, ordinal, name, key_part, attnum, type)
         SELECT into_version, l.ordinal, l.name, chainify_ledger.key_part(t.relation, l.attnum), l.attnum, l.type
         FROM chainify_ledger.ledger_column l WHERE l.table_id = version AND l.ordinal = ANY (kept);
@@ -357,6 +385,7 @@ BEGIN
                         WHERE l.table_id = into_version AND l.key_part IS NOT NULL));
     END IF;
     PERFORM chainify_ledger.make_ledger_view(t.history);
+    PERFORM chainify_ledger.follow_store_trigger(t.relation);
     IF rewritten THEN
         PERFORM chainify_ledger.start_version(into_version, copy);
     ELSE
@@ -367,7 +396,7 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION chainify_ledger.refresh_definitions, chainify_ledger.follow, chainify_ledger.attach_new, chainify_ledger.follow_table,
+REVOKE ALL ON FUNCTION chainify_ledger.refresh_definitions, chainify_ledger.follow, chainify_ledger.follow_tables, chainify_ledger.attach_new, chainify_ledger.follow_table,
     chainify_ledger.rename_history_column, chainify_ledger.definition_defects FROM PUBLIC;
 
 -- Definitions that DEPLOY transactions put under the ledger.

@@ -124,6 +124,11 @@ CREATE FUNCTION chainify_ledger.forget_blocks(until_block bigint, found_hash byt
 DECLARE
     t record;
 BEGIN
+    -- ATTACH TABLE looks at indexes: those of later DEPLOY transactions go, and come again.
+    FOR t IN SELECT x.unmake FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation, chainify_ledger.refusing_indexes(ARRAY[l.relation::oid]) x
+             WHERE l.detached_at IS NULL AND x.line <> ALL (coalesce(string_to_array(l.beside, E'\n'), '{}')) LOOP
+        EXECUTE t.unmake;
+    END LOOP;
     FOR t IN SELECT c.oid::regclass AS tbl, c.relnamespace = 'chainify_ledger'::regnamespace AS own
              FROM chainify_ledger.ledger_table l JOIN pg_class c ON c.oid = l.relation WHERE l.detached_at IS NULL LOOP
         PERFORM chainify_ledger.drop_triggers(t.tbl);

@@ -63,6 +63,8 @@ BEGIN
         PERFORM chainify_ledger.refuse_to_adopt(missing);
     END IF;
 
+    PERFORM chainify_ledger.refuse_other_letters();
+
     UPDATE chainify_ledger.agreement_check k SET function = to_regprocedure(k.called);
     declared := ARRAY(SELECT d FROM chainify_ledger.declared_access d);
     DELETE FROM chainify_ledger.declared_access;

@@ -9,6 +9,7 @@ COMMENT ON SCHEMA chainify_initial IS 'Rows of tables at the time they were put 
 
 COMMENT ON FUNCTION chainify.execute(text) IS 'Runs a statement as a ledger transaction in every organisation and waits for its outcome. A failed transaction is an outcome. The function raises an error when there is no outcome.';
 COMMENT ON FUNCTION chainify.execute(text, "any") IS 'The same, with values for $1, $2 and so on.';
+COMMENT ON FUNCTION chainify.environment() IS 'Returns the locale, libraries and extensions that results may depend on. They should be the same in all organisations. For chainify_reader.';
 COMMENT ON FUNCTION chainify.submit(text) IS 'Submits a statement as a ledger transaction and returns its id without waiting.';
 COMMENT ON FUNCTION chainify.submit(text, "any") IS 'The same, with values for $1, $2 and so on.';
 COMMENT ON FUNCTION chainify.submit_batch IS 'Submits statements, each as a ledger transaction of its own, and returns their ids without waiting.';

@@ -18,7 +18,7 @@ SELECT chainify_ledger.keep_deployed();
 DROP FUNCTION chainify_ledger.keep_deployed();
 
 -- The ledger's own tables. From here on they are locked: new sessions wait for the end, which is a matter of milliseconds for each table.
-ALTER TABLE chainify_ledger.ledger_table ADD COLUMN shared_text text, ADD COLUMN wording bytea,
+ALTER TABLE chainify_ledger.ledger_table ADD COLUMN shared_text text, ADD COLUMN wording bytea, ADD COLUMN beside text,
     ADD CHECK ((shared_text IS NULL) = (wording IS NULL));
 -- By name: in a ledger that was restored the numbers are not right yet. Histories have the types too, until the end of this script. Where the
 -- history of another table was of that name: none.
@@ -29,6 +29,7 @@ UPDATE chainify_ledger.ledger_column c SET type = coalesce(
 FROM chainify_ledger.ledger_table t WHERE t.id = c.table_id;
 ALTER TABLE chainify_ledger.ledger_column ALTER COLUMN type SET NOT NULL;
 ALTER TABLE chainify_ledger.deviation ADD COLUMN again integer NOT NULL DEFAULT 0, ADD COLUMN due timestamptz;
+ALTER TABLE chainify_ledger.chain ADD COLUMN letters text;
 ALTER TABLE chainify_ledger.scrubbed ADD COLUMN clean_at timestamptz;
 UPDATE chainify_ledger.scrubbed SET clean_at = at WHERE findings = 0 AND at > '-infinity';
 
@@ -52,7 +53,7 @@ UPDATE chainify_ledger.declared_access SET called = (pg_identify_object('pg_proc
 REVOKE USAGE ON SCHEMA chainify_ledger FROM chainify_reader;
 
 -- Functions that have other arguments or results now, and those that are gone. None is for users.
-DROP FUNCTION chainify_ledger.attach_one, chainify_ledger.attach_tables, chainify_ledger.find_check, chainify_ledger.new_columns,
+DROP FUNCTION chainify_ledger.attach_one, chainify_ledger.attach_tables, chainify_ledger.find_check, chainify_ledger.follow, chainify_ledger.follow_table, chainify_ledger.new_columns,
     chainify_node.execute_block;
 
 -- extension/sql
@@ -106,6 +107,20 @@ BEGIN
     FOR copy IN SELECT r.oid::regclass AS view FROM pg_class r JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = r.oid
                 WHERE r.relnamespace = 'chainify_history'::regnamespace AND r.relkind = 'v' AND d.deptype = 'e' LOOP
         EXECUTE format('ALTER EXTENSION chainify DROP VIEW %s', copy.view);
+    END LOOP;
+END
+$$;
+-- Values of tables have the form in which the ledger stores them. The triggers that refuse changes from outside stay away meanwhile.
+DO $$
+DECLARE
+    tbl regclass;
+BEGIN
+    FOR tbl IN SELECT t.relation FROM chainify_ledger.ledger_table t
+               WHERE t.detached_at IS NULL AND chainify_ledger.columns_of_many_forms(t.relation) IS NOT NULL ORDER BY t.name COLLATE "C" LOOP
+        PERFORM chainify_ledger.drop_triggers(tbl);
+        PERFORM chainify_ledger.follow_store_trigger(tbl);
+        PERFORM chainify_ledger.settle_rows(tbl);
+        PERFORM chainify_ledger.restore_triggers(tbl);
     END LOOP;
 END
 $$;

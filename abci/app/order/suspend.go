@@ -69,6 +69,18 @@ func (all suspensions) until(client string) int64 {
 	return max(all[client].UntilMicro, all[organisationOf(client)].UntilMicro)
 }
 
+// Released tells that a block of this time would refuse transactions of a bundle for a suspension
+// that is over by now.
+func (s *State) Released(bundle *Bundle, blockMicro, nowMicro int64) bool {
+	if len(s.suspensions) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(bundle.transactions, func(t transaction) bool {
+		until := s.suspensions.until(t.client)
+		return blockMicro < until && until <= nowMicro
+	})
+}
+
 // Suspended is until when what a client submits is refused; zero: it never was.
 func (s *State) Suspended(client *wire.Client) time.Time {
 	if until := s.suspensions.until(clientOf(client)); until > 0 {

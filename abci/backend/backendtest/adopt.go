@@ -37,7 +37,7 @@ func testAdopt(r *run) {
 	_, err = adopt(inventive{past}, good.Hash)
 	r.want("adopt from one that tells too much", err, backend.ErrFalse)
 	_, err = adopt(garbled{past}, good.Hash)
-	r.want("adopt from one that tells another change", err, backend.ErrFalse)
+	r.want("adopt from one that tells another change", err, backend.ErrUnfit)
 	_, err = adopt(renamed{past, good.Hash}, at.Hash)
 	r.want("adopt another block", err, backend.ErrFalse)
 	r.want("commit after these", r.b.Commit(r.ctx), backend.ErrNothingOpen)

@@ -428,7 +428,7 @@ func (m *Memory) Adopt(ctx context.Context, from backend.Past, b *wire.OrderedBl
 		return backend.Execution{}, fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
 	}
 	if !bytes.Equal(told, certified[:]) {
-		return backend.Execution{}, fmt.Errorf("adopt block %d: %w", b.Number, backend.ErrFalse)
+		return backend.Execution{}, fmt.Errorf("adopt block %d: %w: %w", b.Number, backend.ErrFalse, backend.ErrUnfit) // header and changes are one
 	}
 	x, err := m.finish(ctx, b, previous)
 	if err != nil {

@@ -48,10 +48,15 @@ func (b *Backend) adopt(ctx context.Context, from backend.Past, block *wire.Orde
 	if ctx.Err() != nil {
 		b.drop()
 	}
-	if reason := outcomeOf(err); reason != nil && ctx.Err() == nil && !errors.Is(err, backend.ErrFalse) { // rows that the table refuses
+	if reason := outcomeOf(err); reason != nil && ctx.Err() == nil && !isTold(err) { // rows that the table refuses
 		return nil, beyond("%s", reason.message)
 	}
 	return nil, err
+}
+
+// isTold says that an error tells of another organisation's word, not of what is done with it.
+func isTold(err error) bool {
+	return errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrUnfit)
 }
 
 // takeTold takes the block's changes and expects them to be those of the certified header.
@@ -66,7 +71,7 @@ func (r *run) takeTold(from backend.Past, certified wire.Hash) (*wire.Header, er
 	})
 	switch {
 	case unread && !errors.Is(err, errNoTable):
-		return nil, fmt.Errorf("%w: %s", backend.ErrFalse, err)
+		return nil, fmt.Errorf("%w: %s", backend.ErrUnfit, err)
 	case errors.Is(err, backend.ErrFalse), errors.Is(err, backend.ErrBeyondRepair) && !unread:
 		return nil, err
 	case err != nil: // of a table that is not on the ledger here: false, or made by the block
@@ -75,7 +80,7 @@ func (r *run) takeTold(from backend.Past, certified wire.Hash) (*wire.Header, er
 	k.header = told.Raw
 	k.sort()
 	if _, err := k.check(r.block.Number, certified); err != nil {
-		return nil, fmt.Errorf("%w: %s", backend.ErrFalse, err)
+		return nil, fmt.Errorf("%w: %s", backend.ErrUnfit, err)
 	}
 	r.changes, r.hash, r.header = k.changes, certified, told.Raw
 	return told.Header, nil

@@ -16,7 +16,11 @@ func TestEnginesAgreeOnAwkwardConstants(t *testing.T) {
 	}
 	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
 	for _, e := range engines {
-		e.commit(t, enginesBlock(1, &wire.Proposal{Kind: wire.Kind_KIND_DEPLOY, Sql: "ATTACH TABLE public.v, public.items ENCODING 2"}))
+		e.commit(t, enginesBlock(1, &wire.Proposal{Kind: wire.Kind_KIND_DEPLOY, Sql: "ATTACH TABLE public.v, public.items, public.longest ENCODING 2"}))
+	}
+	var longestKey strings.Builder // characters of four bytes that no compression makes shorter
+	for i := range 648 {
+		longestKey.WriteRune(rune(0x20000 + i*7919%0xa000))
 	}
 	zeros := func(n int) string { return strings.Repeat("0", n) }
 	cases := []struct {
@@ -49,6 +53,7 @@ func TestEnginesAgreeOnAwkwardConstants(t *testing.T) {
 		{"INSERT INTO v (id, tz) VALUES (17, '2024-02-29 12:00:00,5+00')", "", "", false},
 		{"INSERT INTO v (id, ts) VALUES (18, '2024-02-29   1:00:00.5')", "", "", true},
 		{"INSERT INTO v (id, j) VALUES (19, " + deepJSON(31) + ")", "", "", true},
+		{"INSERT INTO longest (id, k) VALUES (1, $1)", "text", longestKey.String(), true},
 		{"INSERT INTO v (id, j) VALUES (20, " + deepJSON(32) + ")", "", "", false},
 		{"INSERT INTO v (id, j) VALUES (21, '[\"[[\\\\\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]')", "", "", true},
 	}

@@ -26,12 +26,14 @@ const (
 		CREATE TABLE public.v (id bigint PRIMARY KEY, s smallint, i integer, n numeric(10,2), ok boolean, t text, v varchar(10) UNIQUE, raw bytea,
 			day date, clock time, ts timestamp, tz timestamptz, u uuid, j jsonb, num integer NOT NULL DEFAULT 7, d double precision);
 		CREATE TABLE public.items (id bigint PRIMARY KEY, name varchar(40)); INSERT INTO items VALUES (1, 'first');
+		CREATE TABLE public.longest (id bigint PRIMARY KEY, k varchar(648) UNIQUE); GRANT ALL ON public.longest TO engines_ops;
 		CREATE TABLE public.extra (id integer PRIMARY KEY, n integer); CREATE TABLE public.strange (id integer PRIMARY KEY, n integer CHECK (n + 1 > 0));
 		GRANT ALL ON public.v, public.items, public.extra TO engines_ops; GRANT INSERT, UPDATE, DELETE ON public.v, public.items TO engines_write; GRANT SELECT (id), INSERT ON public.items TO engines_keys`
 	enginesMariaDB = `CREATE TABLE engines.v (id BIGINT PRIMARY KEY, s SMALLINT, i INT, n DECIMAL(10,2), ok TINYINT(1) CHECK (ok IN (0,1)), t LONGTEXT,
 			v VARCHAR(10) UNIQUE, raw LONGBLOB, day DATE, clock TIME(6), ts DATETIME(6), tz DATETIME(6) COMMENT 'timestamptz', u UUID, j JSON,
 			num INT NOT NULL DEFAULT 7, d DOUBLE);
 		CREATE TABLE engines.items (id BIGINT PRIMARY KEY, name VARCHAR(40)); INSERT INTO engines.items VALUES (1, 'first');
+		CREATE TABLE engines.longest (id BIGINT PRIMARY KEY, k VARCHAR(648) UNIQUE); GRANT SELECT, INSERT, UPDATE, DELETE ON engines.longest TO engines_ops;
 		CREATE TABLE engines.extra (id INT PRIMARY KEY, n INT); CREATE TABLE engines.strange (id INT PRIMARY KEY, n INT CHECK (n + 1 > 0));
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.v TO engines_ops; GRANT SELECT, INSERT, UPDATE, DELETE ON engines.items TO engines_ops;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON engines.extra TO engines_ops; GRANT engines_admin TO engines_ops;

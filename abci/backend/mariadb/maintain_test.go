@@ -143,7 +143,7 @@ func TestTheAuditGoesOnWhereItWas(t *testing.T) {
 		_ = o.root.QueryRow("SELECT next FROM " + o.name + "_ledger.audited").Scan(&next) // 0: there is none yet
 		return next
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ended := make(chan error)
 	go func() { ended <- c.b.auditAll(ctx, slog.New(slog.DiscardHandler)) }()

@@ -105,7 +105,6 @@ const modes = "ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,STR
 var sessionSettings = map[string]string{
 	"sql_mode":                 "'" + modes + "'",
 	"time_zone":                "'+00:00'",
-	"tx_isolation":             "'READ-COMMITTED'",
 	"innodb_lock_wait_timeout": "100000", // the budget of the block ends a wait
 	"lock_wait_timeout":        "100000",
 	"collation_connection":     "utf8mb4_nopad_bin",
@@ -118,7 +117,17 @@ var sessionSettings = map[string]string{
 	"max_statement_time":       "0",
 	"idle_transaction_timeout": "0", // an open block waits for the others' votes
 	"wait_timeout":             "31536000",
+	// These reach the values that a procedure's body computes.
+	"div_precision_increment":  "4",
+	"default_week_format":      "0",
+	"lc_time_names":            "'en_US'",
+	"max_recursive_iterations": "1000",
+	"sql_select_limit":         "18446744073709551615",
+	"sql_big_selects":          "1",
 }
+
+// transactionMode is a statement, since the setting has another name in newer releases.
+const transactionMode = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, "
 
 // openPool settles what every connection needs.
 func openPool(dsn string) (*sql.DB, names, error) {
@@ -134,13 +143,14 @@ func openPool(dsn string) (*sql.DB, names, error) {
 	if err != nil {
 		return nil, names{}, err
 	}
-	return sql.OpenDB(roleConnector{connector, name.role()}), name, nil
+	return sql.OpenDB(roleConnector{connector, name.role(), "READ WRITE"}), name, nil
 }
 
-// roleConnector gives each connection the rights of a role.
+// roleConnector gives each connection the rights of a role, and the ledger's isolation.
 type roleConnector struct {
 	driver.Connector
-	role string // quoted
+	role   string // quoted
+	access string // READ WRITE or READ ONLY
 }
 
 // Connect implements driver.Connector.
@@ -149,9 +159,11 @@ func (c roleConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET ROLE "+c.role, nil); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("take the ledger's role: %w", err)
+	for _, statement := range []string{"SET ROLE " + c.role, transactionMode + c.access} {
+		if _, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("take the ledger's role and isolation: %s: %w", statement, err)
+		}
 	}
 	return conn, nil
 }

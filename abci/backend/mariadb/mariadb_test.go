@@ -58,7 +58,7 @@ const operators = "effects_ops"
 
 func (o *organisation) run(t *testing.T, statements string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if _, err := o.root.ExecContext(ctx, statements); err != nil {
 		t.Fatalf("%.60s: %v", statements, err)

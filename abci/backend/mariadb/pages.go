@@ -40,13 +40,13 @@ func OpenPages(dsn string) (*Pages, error) {
 	c.DBName = ""
 	c.ParseTime = true
 	c.Params = maps.Clone(sessionSettings)
-	maps.Copy(c.Params, map[string]string{"max_statement_time": pagesSeconds, "innodb_lock_wait_timeout": "1", "lock_wait_timeout": "1", "tx_read_only": "1"})
+	maps.Copy(c.Params, map[string]string{"max_statement_time": pagesSeconds, "innodb_lock_wait_timeout": "1", "lock_wait_timeout": "1"})
 	_ = c.Apply(mysql.Charset("utf8mb4", ""))
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("configure the explorer's database: %w", err)
 	}
-	pool := sql.OpenDB(roleConnector{connector, name.reader()})
+	pool := sql.OpenDB(roleConnector{connector, name.reader(), "READ ONLY"})
 	pool.SetMaxOpenConns(pagesConns)
 	pool.SetConnMaxIdleTime(pagesIdle)
 	return &Pages{pool, name}, nil

@@ -247,7 +247,7 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 	if k.tables, err = tablesSince(ctx, b.conn, b.name, block.Number); err != nil {
 		return err
 	}
-	if err := from.Block(ctx, block.Number, certified, k.take); errors.Is(err, backend.ErrBeyondRepair) || errors.Is(err, backend.ErrFalse) {
+	if err := from.Block(ctx, block.Number, certified, k.take); errors.Is(err, backend.ErrBeyondRepair) || isTold(err) {
 		return err
 	} else if err != nil {
 		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)

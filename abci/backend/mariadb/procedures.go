@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -274,14 +273,14 @@ func procedureObstacle(ctx context.Context, q querier, name names, p *canonical.
 	if err != nil {
 		return "", err
 	}
-	word := strangeWord(body)
+	obstacle := bodyObstacle(body)
 	switch {
 	case security != "INVOKER":
 		return "it is not SQL SECURITY INVOKER", nil
 	case mode != own, client != "utf8mb4", connection != collation, database != collation:
 		return "it was made under other settings than: " + ProcedureSettings, nil
-	case word != "":
-		return fmt.Sprintf("its body has %s", word), nil
+	case obstacle != "":
+		return "its body has " + obstacle, nil
 	case !slices.Equal(types, p.Types):
 		return "its parameters are (" + strings.Join(types, ", ") + ")", nil
 	}
@@ -318,40 +317,6 @@ func parameterTypes(ctx context.Context, q querier, name names, short string, wa
 		types = append(types, logical)
 		return nil
 	})
-}
-
-// strange are words of bodies that a block does not run. They end the block's transaction, run a
-// text, take another role, reach other sessions or the node's own tables, or call a procedure whose
-// words nobody agreed to. Or they leave checks of rows out, or number the captured changes, which
-// are read in ascending order.
-var strange = strings.Fields(
-	"xa call prepare execute role global autocommit temporary insert_id kill get_lock release_lock release_all_locks check_constraint_checks captured")
-
-var bodyToken = regexp.MustCompile("(?s)^(?:\\s+|--(?:\\s[^\n]*|$)|#[^\n]*|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|([A-Za-z_0-9$\u0080-\U0010FFFF]+)|/\\*|.)")
-
-// strangeWord is the first such word of a body; empty: there is none. Quotes and comments are those
-// of the ledger's modes.
-func strangeWord(body string) string {
-	for body != "" {
-		m := bodyToken.FindStringSubmatch(body)
-		word := strings.ToLower(m[1])
-		if m[0][0] == '"' || m[0][0] == '`' { // a name; no keyword stands in quotes
-			word = strings.ToLower(m[0][1 : len(m[0])-1])
-			if word != "captured" {
-				word = ""
-			}
-		}
-		switch {
-		case m[0] == "@":
-			return "a variable of the session or the server"
-		case m[0] == "/*":
-			return "a comment that some servers execute: begin comments with --"
-		case slices.Contains(strange, word):
-			return strings.ToUpper(word)
-		}
-		body = body[len(m[0]):]
-	}
-	return ""
 }
 
 // call runs a procedure with the rights of the client's role, at the time of the block.

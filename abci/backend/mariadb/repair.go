@@ -88,7 +88,7 @@ func (b *Backend) repairing(ctx context.Context, number uint64, certified wire.H
 	if ctx.Err() != nil {
 		b.drop()
 	}
-	if reason := outcomeOf(err); reason != nil && ctx.Err() == nil && !errors.Is(err, backend.ErrFalse) { // rows that the table refuses
+	if reason := outcomeOf(err); reason != nil && ctx.Err() == nil && !isTold(err) { // rows that the table refuses
 		return beyond("%s", reason.message)
 	}
 	return err

@@ -200,7 +200,7 @@ func (t *table) cells(row []canonical.Column, columns []canonical.ColumnType) []
 func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []byte, err error) {
 	cells, err := canonical.DecodeCells(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+		return nil, nil, fmt.Errorf("%w: row of %s: %w", backend.ErrUnfit, t.Name, err)
 	}
 	values, err := t.columnsOf(cells, columns)
 	if err != nil {
@@ -212,10 +212,10 @@ func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []by
 	return row, key, err
 }
 
-// columnsOf reads the cells of these columns. ErrFalse: they are none.
+// columnsOf reads the cells of these columns. ErrUnfit: they are none.
 func (t *table) columnsOf(cells []*string, columns []canonical.ColumnType) ([]canonical.Column, error) {
 	if len(cells) != len(columns) {
-		return nil, fmt.Errorf("%w: row of %s: %d columns, want %d", backend.ErrFalse, t.Name, len(cells), len(columns))
+		return nil, fmt.Errorf("%w: row of %s: %d columns, want %d", backend.ErrUnfit, t.Name, len(cells), len(columns))
 	}
 	var values []canonical.Column
 	for i, c := range columns {
@@ -224,7 +224,7 @@ func (t *table) columnsOf(cells []*string, columns []canonical.ColumnType) ([]ca
 		}
 		v, err := canonical.ParseText(c.Type, *cells[i])
 		if err != nil {
-			return nil, fmt.Errorf("%w: row of %s: %w", backend.ErrFalse, t.Name, err)
+			return nil, fmt.Errorf("%w: row of %s: %w", backend.ErrUnfit, t.Name, err)
 		}
 		values = append(values, canonical.Column{Ordinal: c.Ordinal, Value: v})
 	}
@@ -286,7 +286,7 @@ func (r *repair) taken(from backend.Reading) (map[string]rowSet, error) {
 	return want, nil
 }
 
-// take changes rows to those told where they differ. More rows than the state has are false.
+// take changes rows to those told where they differ. More rows than the state has do not fit.
 func (r *repair) take(from backend.Reading, t *table, told backend.TableState, rows rowSet) error {
 	few := min(rangeBitsMax, bits.Len64(told.Rows/rowsPerRange))
 	theirs, err := from.Digests(r.ctx, t.Name, backend.All(), uint32(few))
@@ -315,11 +315,11 @@ func (r *repair) take(from backend.Reading, t *table, told backend.TableState, r
 			return err
 		}
 		if rows[sha256.Sum256(key)] = row; uint64(len(rows)) > told.Rows {
-			return fmt.Errorf("%w: more than %d rows of %s", backend.ErrFalse, told.Rows, t.Name)
+			return fmt.Errorf("%w: more than %d rows of %s", backend.ErrUnfit, told.Rows, t.Name)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, backend.ErrFalse) {
+	if err != nil && !errors.Is(err, backend.ErrUnfit) {
 		return fmt.Errorf("%w: %w", backend.ErrNoHelp, err)
 	}
 	return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -65,10 +63,10 @@ func (b *Backend) adopt(ctx context.Context, from backend.Past, block *wire.Orde
 func notAdopted(err error) error {
 	var refused *pgconn.PgError
 	switch {
-	case !errors.As(err, &refused), slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(refused.Code, class) }):
+	case own(err) || !errors.As(err, &refused):
 		return err
 	case refused.Code == malformed:
-		return fmt.Errorf("%w: %w", backend.ErrFalse, err)
+		return fmt.Errorf("%w: %w", backend.ErrUnfit, err)
 	case refused.Code == outOfTurn:
 		return fmt.Errorf("%w: %w", backend.ErrOutOfTurn, err)
 	case refused.Code == beyondRepair:

@@ -242,7 +242,7 @@ var tampering = []struct {
 	receipt   string // start of the error's detail; "" when the receipt is none the worse
 }{
 	{"a row", `UPDATE items SET name = 'z' WHERE id = 2`, `3 row changed: public.items {"id": 2}`, ""},
-	{"a row gone", `DELETE FROM pairs`, `3 row missing: public.pairs {"a": "p", "b": 1.50}`, ""},
+	{"a row gone", `DELETE FROM pairs`, `3 row missing: public.pairs {"a": "p", "b": 1.5}`, ""},
 	{"a row too many", `INSERT INTO items VALUES (9, 'z')`, `3 row unexpected: public.items {"id": 9}`, ""},
 	{"a base row", `UPDATE chainify_checkpoint.items SET name = 'z' WHERE id = 1`, "3 checkpoint: public.items", ""},
 	{"a history row", `UPDATE chainify_history.items SET name = 'z' WHERE _block = 2 AND id = 2`, "2 history hash: public.items transaction 0", "history hash"},

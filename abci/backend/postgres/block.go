@@ -255,7 +255,7 @@ func (b *Backend) keepsFailing(number uint64, err error) bool {
 	return true
 }
 
-const beginBlock = `BEGIN ISOLATION LEVEL READ COMMITTED`
+const beginBlock = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
 // ready makes sure of a connection without an open transaction, to a database that knows the
 // registry. Called with mu held.

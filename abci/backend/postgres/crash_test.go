@@ -206,7 +206,7 @@ func contents(t *testing.T, dsn string) (text string) {
 // query reads one row in a session of its own.
 func query(t *testing.T, dsn, sql string, into ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err == nil {
@@ -406,7 +406,7 @@ func finishedAsExecuted(t *testing.T, b *Backend, want []backend.Execution) {
 // half committed.
 func refusesHalf(t *testing.T, dsn string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

@@ -36,7 +36,9 @@ func TestExtensionConforms(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
 		dsn := database(t, setup)
 		return backendtest.Subject{
-			Open:  func(t *testing.T) backend.Backend { return open(t, dsn+" user=effects_node") },
+			Open: func(t *testing.T) backend.Backend {
+				return elsewhere{open(t, dsn+" user=effects_node"), t, dsn + " user=effects_node"}
+			},
 			Block: extensionBlock,
 			Tamper: func(t *testing.T) {
 				run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1`)
@@ -130,9 +132,9 @@ func TestAFailedTransactionKeepsItsReason(t *testing.T) {
 func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	dsn := database(t, setup)
 	run(t, dsn, `CREATE FUNCTION public.exhaust(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
-		$$ BEGIN RETURN (SELECT count(*) FROM (SELECT i FROM generate_series(1, 50000) i ORDER BY i) s); END $$;
+		$$ BEGIN RETURN (SELECT count(*) FROM (SELECT i FROM generate_series(1, 1000000) i ORDER BY i) s); END $$;
 		DO $$ BEGIN
-			EXECUTE format('ALTER DATABASE %I SET temp_file_limit = 0', current_database());
+			EXECUTE format('ALTER DATABASE %I SET temp_file_limit = ''10MB''', current_database());
 			EXECUTE format('ALTER DATABASE %I SET work_mem = ''64kB''', current_database());
 		END $$`)
 	b := open(t, dsn+" user=effects_node")

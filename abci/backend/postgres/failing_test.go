@@ -17,7 +17,6 @@ func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 	b := steady(t, database(t, setup)) // a minute for what may pass
 	at := connected(t, b)
 	block := orderedBlock(1, wire.Kind_KIND_SQL, "SELECT 1", deep, "SELECT 2", deep)
-	began := time.Now()
 	stuck := func() *uint32 {
 		t.Helper()
 		x, err := b.Execute(t.Context(), block, at.Hash)
@@ -51,9 +50,6 @@ func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 		if x.Results[i].SQLState != want {
 			t.Errorf("transaction %d: %s, want %s", i, x.Results[i].SQLState, want)
 		}
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
 

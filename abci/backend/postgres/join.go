@@ -155,7 +155,7 @@ func (j *joining) received(ctx context.Context, t backend.TableState) (bool, err
 	}
 	var rows int64
 	err := j.conn.QueryRow(ctx, `SELECT chainify_node.join_received($1, $2)`, t.Table, int64(receivedMax*t.Rows)).Scan(&rows)
-	if err != nil && errors.Is(told(err), backend.ErrFalse) {
+	if err != nil && !own(err) {
 		return false, nil
 	}
 	return rows > 0, err

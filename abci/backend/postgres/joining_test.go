@@ -135,19 +135,19 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 		told twisted
 		want error
 	}{
-		"another header":             {twisted{parts: changed(1, 1)}, backend.ErrFalse},
-		"a header left out":          {twisted{parts: without(1)}, backend.ErrFalse},
-		"another state":              {twisted{parts: changed(2, 5)}, backend.ErrFalse},
-		"a state left out":           {twisted{parts: without(2)}, backend.ErrFalse},
-		"other definitions":          {twisted{parts: changed(3, 1)}, backend.ErrFalse},
-		"another DEPLOY transaction": {twisted{parts: changed(4, 3)}, backend.ErrFalse},
-		"one twice":                  {twisted{parts: func(parts [][]byte) [][]byte { return append(parts, parts[len(parts)-1]) }}, backend.ErrFalse},
-		"what is no part":            {twisted{parts: func(parts [][]byte) [][]byte { return append(parts, []byte{9}) }}, backend.ErrFalse},
+		"another header":             {twisted{parts: changed(1, 1)}, backend.ErrUnfit},
+		"a header left out":          {twisted{parts: without(1)}, backend.ErrUnfit},
+		"another state":              {twisted{parts: changed(2, 5)}, backend.ErrUnfit},
+		"a state left out":           {twisted{parts: without(2)}, backend.ErrUnfit},
+		"other definitions":          {twisted{parts: changed(3, 1)}, backend.ErrUnfit},
+		"another DEPLOY transaction": {twisted{parts: changed(4, 3)}, backend.ErrUnfit},
+		"one twice":                  {twisted{parts: func(parts [][]byte) [][]byte { return append(parts, parts[len(parts)-1]) }}, backend.ErrUnfit},
+		"what is no part":            {twisted{parts: func(parts [][]byte) [][]byte { return append(parts, []byte{9}) }}, backend.ErrUnfit},
 		"a DEPLOY left out":          {twisted{parts: without(4)}, backend.ErrBeyondRepair},
 		"the end left out":           {twisted{parts: last}, backend.ErrBeyondRepair},
 		"a row left out":             {twisted{rows: last}, backend.ErrBeyondRepair},
 		"a row too many":             {twisted{rows: func(rows [][]byte) [][]byte { return append(rows, rows[0]) }}, backend.ErrFalse},
-		"a row that is none":         {twisted{rows: func(rows [][]byte) [][]byte { rows[0] = rows[0][1:]; return rows }}, backend.ErrFalse},
+		"a row that is none":         {twisted{rows: func(rows [][]byte) [][]byte { rows[0] = rows[0][1:]; return rows }}, backend.ErrUnfit},
 	} {
 		c.told.founded, c.told.Reading = from, reading
 		if err := here.Join(t.Context(), c.told, 4, at, noNews); !errors.Is(err, c.want) {
@@ -157,7 +157,7 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 			t.Fatalf("%s: it stands at %+v", name, p)
 		}
 	}
-	if err := here.Join(t.Context(), from, 4, wire.Hash{7}, noNews); !errors.Is(err, backend.ErrFalse) {
+	if err := here.Join(t.Context(), from, 4, wire.Hash{7}, noNews); !errors.Is(err, backend.ErrUnfit) {
 		t.Errorf("under another hash: %v", err)
 	}
 	if err := here.Join(t.Context(), from, 4, at, noNews); err != nil {

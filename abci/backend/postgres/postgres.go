@@ -152,22 +152,39 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// settle gives all connections what the node needs. Rows written on other connections than that for
-// blocks (certificates, the registry, records of deviations) are written again after a crash of
-// the server, so they do not wait for the disk.
+// settle gives all connections what the node needs, whatever the server, the database and the role
+// have as defaults. Rows written on other connections than that for blocks (certificates, the
+// registry, records of deviations) are written again after a crash of the server, so they do not
+// wait for the disk.
 func settle(c *pgconn.Config) {
 	for k, v := range map[string]string{
 		"application_name":                    "chainify node",
 		"search_path":                         "pg_catalog, pg_temp", // whatever role and database have: X11
 		"synchronous_commit":                  "off",
+		"default_transaction_read_only":       "off", // as in an alarm about a full disk
+		"default_transaction_isolation":       "read committed",
+		"default_transaction_deferrable":      "off",
+		"exit_on_error":                       "off",
+		"row_security":                        "on",
+		"client_encoding":                     "UTF8",
+		"lock_timeout":                        "0",
 		"statement_timeout":                   "0",
+		"idle_session_timeout":                "0",
 		"idle_in_transaction_session_timeout": "0",
 	} {
 		c.RuntimeParams[k] = v
 	}
 	c.DialFunc = dial
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // a standby takes no blocks
+	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		_, err := conn.Exec(ctx, settleNewer).ReadAll()
+		return err
+	}
 }
+
+// settleNewer is what settle cannot say: PostgreSQL 15 refuses a connection that names it.
+// A settings view would take memory or a temporary file, which a server may refuse.
+const settleNewer = `SELECT pg_catalog.set_config('transaction_timeout', '0', false) WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL`
 
 // Position reads the last committed block; it connects first when there is no block connection.
 func (b *Backend) Position(ctx context.Context) (backend.Position, error) {

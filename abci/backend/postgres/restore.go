@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -46,24 +47,38 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 // takes.
 const malformed = "22023"
 
-// machine is what SQLSTATEs begin with that tell of this database and its machine, not of what was
-// told.
-var machine = []string{"08", "40", "53", "55P03", "57", "58", "F0", "XX"}
+// machine are the beginnings of SQLSTATEs that tell of this database and its machine, not of what
+// another organisation told.
+var machine = []string{"08", "25", "28", "3D", "40", "53", "54001", "55P03", "57", "58", "72", "F0", "XX"}
 
-// told says that an error comes from a word of another organisation that cannot be true. It names
-// tables that there are not, cells that are none of their types, or rows that constraints of types
-// refuse.
+// own says that an error is a matter of this database and its machine. Files on a disk that became
+// read-only give the SQLSTATE of a missing right.
+func own(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Severity != "ERROR" {
+		return true
+	}
+	return slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(e.Code, class) }) ||
+		(e.Code == "42501" || e.Code == "42809") && strings.HasPrefix(e.Message, "could not ")
+}
+
+// unfit are the beginnings of SQLSTATEs of values that are none of their type, of rows that
+// constraints of types refuse, and of tables that there are not.
+var unfit = []string{"22", "23", "42P01", "P0"}
+
+// told says of an error that what another organisation told does not fit here. Whether that is its
+// fault, another organisation's word shows.
 func told(err error) error {
 	state := sqlState(err)
-	if state == "" || state == beyondRepair || slices.ContainsFunc(machine, func(class string) bool { return strings.HasPrefix(state, class) }) {
+	if own(err) || !slices.ContainsFunc(unfit, func(class string) bool { return strings.HasPrefix(state, class) }) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", backend.ErrFalse, err)
+	return fmt.Errorf("%w: %w", backend.ErrUnfit, err)
 }
 
 // beyond says of what another organisation told that it does not help.
 func beyond(err error) error {
-	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrNoHelp) || errors.Is(err, backend.ErrBeyondRepair) {
+	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrUnfit) || errors.Is(err, backend.ErrNoHelp) || errors.Is(err, backend.ErrBeyondRepair) {
 		return err
 	}
 	switch sqlState(err) {
@@ -131,7 +146,7 @@ func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, nu
 		case !is: // or it was taken off the ledger here, behind its back
 			return fmt.Errorf("%w: table %q was told, which is not on the ledger here", backend.ErrBeyondRepair, t.Table)
 		case here.State == t.State && here.Rows != t.Rows:
-			return fmt.Errorf("%w: %d rows of table %q, its state has %d", backend.ErrFalse, t.Rows, t.Table, here.Rows)
+			return fmt.Errorf("%w: %d rows of table %q, its state has %d", backend.ErrUnfit, t.Rows, t.Table, here.Rows)
 		}
 	}
 	return nil
@@ -261,7 +276,7 @@ func (s *stage) end(ctx context.Context, received error) error {
 	switch {
 	case received == nil:
 		return s.hand(ctx)
-	case s.failed, errors.Is(received, backend.ErrFalse):
+	case s.failed, errors.Is(received, backend.ErrFalse), errors.Is(received, backend.ErrUnfit):
 		return received
 	}
 	return fmt.Errorf("%w: %w", backend.ErrNoHelp, received)

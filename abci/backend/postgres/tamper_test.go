@@ -26,7 +26,7 @@ var (
 )
 
 // tamperTime bounds one case.
-const tamperTime = 30 * time.Second
+const tamperTime = 10 * time.Minute
 
 // TestTamperMatrix changes everything there is to change in one organisation's database behind the
 // ledger, one thing after the other. It sees whether a block that touches it, the scrubber and

@@ -27,7 +27,7 @@ type genesisFlags struct {
 }
 
 func (f *genesisFlags) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from a source that you trust (required)")
+	cmd.Flags().StringVar(&f.genesis, "genesis", "", "the consortium's genesis.json, from a source that you trust; a node has it in config/ of its home (required)")
 	cmd.Flags().StringVar(&f.governance, "governance", "", "the record of governance changes since (chainify governance record), from a source that you trust")
 	numberFlag(cmd, &f.consent, "consent", "how many organisations must agree, where that alone was changed later; 0: as the genesis says")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "for machines")

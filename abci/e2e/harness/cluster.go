@@ -16,9 +16,9 @@ import (
 const (
 	// socketPathMax is what sockaddr_un holds on Linux, less the terminating zero.
 	socketPathMax    = 107
-	startLimit       = 30 * time.Second
+	startLimit       = 5 * time.Minute
 	connectWithin    = " connect_timeout=5" // seconds
-	clusterStopLimit = 20 * time.Second
+	clusterStopLimit = 3 * time.Minute
 )
 
 // Cluster is a private PostgreSQL: data directory, Unix socket and loopback port of its own, trust

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	nodeStopLimit = 20 * time.Second
+	nodeStopLimit = 3 * time.Minute
 	// portsPerNode is how many consecutive ports `chainify testnet` takes for each home.
 	portsPerNode = 10
 	// NodeRole is the login role of every node in its own database, a member of chainify_node.

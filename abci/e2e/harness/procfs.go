@@ -79,7 +79,7 @@ func killTree(pid int) {
 }
 
 // killLimit bounds the wait for killed processes; one that hangs in the kernel for longer stays.
-const killLimit = 10 * time.Second
+const killLimit = 2 * time.Minute
 
 // lives says whether the process has not ended.
 func (s procStat) lives() bool {

@@ -12,7 +12,7 @@ import (
 )
 
 // promoteLimit bounds how long a standby takes to accept changes.
-const promoteLimit = 30 * time.Second
+const promoteLimit = 5 * time.Minute
 
 // AddStandby copies the organisation's running server and starts the copy, which follows it by
 // streaming replication, asynchronously. The organisation's node has both servers in its DSN from

@@ -253,6 +253,12 @@ pub(crate) fn day_to_timestamp(day: i32) -> Result<i64, SqlError> {
     }
 }
 
+/// The same for comparisons: days that begin after the last timestamp of the ledger are behind all of
+/// them but infinity.
+pub(crate) fn midnight(day: i32) -> i64 {
+    day_to_timestamp(day).unwrap_or(i64::MAX - 1)
+}
+
 /// The day of a timestamp.
 pub(crate) fn timestamp_to_day(timestamp: i64) -> i32 {
     match timestamp {

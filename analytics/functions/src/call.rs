@@ -238,6 +238,11 @@ impl Call {
         (array.as_ref(), move |row| if constant { 0 } else { row })
     }
 
+    /// The only argument, unchanged.
+    pub fn same(&self) -> Result<ArrayRef> {
+        Ok(Arc::clone(&self.args[0].array))
+    }
+
     /// The only value of a constant argument, or None.
     pub fn constant_text(&self, at: usize) -> Result<Option<&str>> {
         match self.args[at].constant {

@@ -1,7 +1,7 @@
 //! Casts of numbers, roundings of decimals, and the order of floats.
 use std::cmp::Ordering;
 
-use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
+use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
 };
@@ -52,11 +52,39 @@ pub(crate) fn functions() -> Vec<Function> {
             |types| floats(types).map(|_| DataType::Int64),
             order,
         ),
+        Function::new("pg_case", 1..=1, |types| types.of.first().cloned(), Call::same),
+        Function::new(
+            "pg_code",
+            1..=1,
+            |types| of(types, DataType::Boolean, DataType::Int16),
+            code,
+        ),
+        Function::new(
+            "pg_truth",
+            1..=1,
+            |types| of(types, DataType::Int16, DataType::Boolean),
+            truth,
+        ),
     ]
 }
 
 fn is_float(of: &DataType) -> bool {
     matches!(of, DataType::Float32 | DataType::Float64)
+}
+
+fn of(types: &Types, of: DataType, gives: DataType) -> Option<DataType> {
+    (types.of.first()? == &of).then_some(gives)
+}
+
+fn code(call: &Call) -> Result<ArrayRef> {
+    let (of, at) = call.array(0);
+    let of = of.as_boolean();
+    call.primitive::<Int16Type>(|row| Ok(of.value(at(row)).into()))
+}
+
+fn truth(call: &Call) -> Result<ArrayRef> {
+    let of = call.values::<Int16Type>(0)?;
+    call.booleans(|row| Ok(of.get(row) != 0))
 }
 
 fn number(types: &Types, gives: DataType) -> Option<DataType> {

@@ -16,6 +16,7 @@ const FIELD_DIGITS: u8 = 10;
 pub(crate) fn functions() -> Vec<Function> {
     vec![
         Function::new("pg_timestamp", 1..=1, |t| date(t, 1).map(|_| timestamp_type()), timestamp),
+        Function::new("pg_midnight", 1..=1, |t| date(t, 1).map(|_| timestamp_type()), midnight),
         Function::new("pg_date", 1..=1, |t| is_time(&t.of[0]).then_some(DataType::Date32), day),
         Function::new("pg_date_add", 2..=2, |t| date(t, 1).filter(|_| is_whole(&t.of[1])), add),
         Function::new("pg_date_sub", 2..=2, |t| date(t, 2).map(|_| DataType::Int32), sub),
@@ -71,6 +72,11 @@ fn field<T>(call: &Call, of: fn(&str) -> Option<T>) -> Result<T> {
 fn timestamp(call: &Call) -> Result<ArrayRef> {
     let of = call.values::<Date32Type>(0)?;
     call.primitive::<TimestampMicrosecondType>(|row| calendar::day_to_timestamp(of.get(row)))
+}
+
+fn midnight(call: &Call) -> Result<ArrayRef> {
+    let of = call.values::<Date32Type>(0)?;
+    call.primitive::<TimestampMicrosecondType>(|row| Ok(calendar::midnight(of.get(row))))
 }
 
 fn day(call: &Call) -> Result<ArrayRef> {

@@ -116,6 +116,47 @@ async fn windows() {
     assert_eq!(rows(sql).await, expected);
 }
 
+/// An expression that a condition guards does not fail, wherever DataFusion moves it.
+#[tokio::test]
+async fn guards() {
+    let divided = "pg_div(CAST(70 AS INT), pg_sub(i, CAST(7 AS INT))) > 10";
+    let case = |then: &str, otherwise: &str| {
+        format!("pg_truth((CASE WHEN i <> 7 THEN pg_code({then}) ELSE pg_code({otherwise}) END))")
+    };
+    let guarded = case(&format!("({divided})"), "FALSE");
+    let sql = format!("SELECT i FROM t WHERE {guarded} ORDER BY i");
+    assert_eq!(rows(&sql).await, ["8", "9", "10"]);
+    let sql = format!("SELECT i, {guarded} FROM t WHERE i < 10 ORDER BY i");
+    assert_eq!(rows(&sql).await, ["7|f", "8|t", "9|t"]);
+    let number = "pg_case((CASE WHEN i <> 7 THEN pg_div(CAST(70 AS INT), pg_sub(i, CAST(7 AS INT))) ELSE CAST(0 AS INT) END))";
+    let sql = format!("SELECT i FROM t WHERE {number} > 30 ORDER BY i");
+    assert_eq!(rows(&sql).await, ["8", "9"]);
+    let sum = "pg_sum(pg_case((CASE WHEN i <> 7 THEN pg_div(CAST(70 AS INT), pg_sub(i, CAST(7 AS INT))) END))) FILTER (WHERE i <> 7)";
+    let sql = format!("SELECT g, {sum} FROM t GROUP BY g ORDER BY g");
+    assert_eq!(rows(&sql).await, ["1|28", "2|105", "3|NULL"]);
+    let sql = format!("SELECT i, {sum} OVER (ORDER BY i) FROM t WHERE i < 10 ORDER BY i");
+    assert_eq!(rows(&sql).await, ["7|NULL", "8|70", "9|105"]);
+    let all = format!("bool_and({}) FILTER (WHERE i <> 7)", case(&format!("({divided})"), "NULL"));
+    let sql = format!("SELECT g, {all} FROM t GROUP BY g ORDER BY g");
+    assert_eq!(rows(&sql).await, ["1|f", "2|t", "3|NULL"]);
+}
+
+/// A day that no timestamp begins is compared all the same.
+#[tokio::test]
+async fn far_days() {
+    let day = |of: &str| {
+        format!("pg_midnight(pg_date_add(CAST('2000-01-01' AS DATE), CAST({of} AS INT)))")
+    };
+    let at = "CAST('2024-01-01 00:00:00' AS TIMESTAMP(6))";
+    let sql = format!(
+        "SELECT {} > {at}, {} > {at}, {} < {at}",
+        day("108000000"),
+        day("1"),
+        day("-700000")
+    );
+    assert_eq!(rows(&sql).await, ["t|f|t"]);
+}
+
 #[tokio::test]
 async fn single_rows() {
     // DataFusion computes all groups of the subquery, also those that no row asks for.

@@ -3,6 +3,7 @@
 
 use datafusion::common::ScalarValue;
 
+use crate::cells::NAN_DECIMAL;
 use crate::layout::{Cell, Layout};
 
 /// The values of a column.
@@ -58,7 +59,13 @@ impl Bounds {
         self.0.get(place).is_some_and(|values| values.ascending)
     }
 
-    /// The bounds of a column as values of its type; None: there are none.
+    /// Whether a column of decimals has, or once had, a NaN.
+    pub fn have_nan(&self, layout: &Layout, place: usize) -> bool {
+        let decimal = matches!(layout.cells().nth(place), Some(Cell::Decimal { .. }));
+        decimal && self.0.get(place).is_some_and(|values| values.range.is_some_and(|(_, most)| most == NAN_DECIMAL))
+    }
+
+    /// The bounds of a column as values of its type; None: there are none. Not for a column with NaN.
     pub fn values(&self, layout: &Layout, place: usize) -> Option<(ScalarValue, ScalarValue)> {
         let (cell, (least, greatest)) = (layout.cells().nth(place)?, self.0.get(place)?.range?);
         Some((value(cell, least)?, value(cell, greatest)?))

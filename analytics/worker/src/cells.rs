@@ -122,7 +122,7 @@ fn malformed<T>(error: DecodeError) -> Result<T, Refused> {
 
 impl Layout {
     /// Takes a row apart. Errors: bytes that are no canonical row of these columns, and values that
-    /// cells cannot hold (NaN in a `numeric`). Cost: some ten nanoseconds for each column.
+    /// cells cannot hold. Cost: some ten nanoseconds for each column.
     pub fn take_apart<'a>(&self, told: &ToldRow<'a>) -> Result<Row<'a>, Refused> {
         let mut fields = row_fields(told.canonical).or_else(malformed)?;
         let mut next = fields.next().transpose().or_else(malformed)?;
@@ -208,6 +208,8 @@ fn of_column(column: &Column, why: &str) -> Refused {
 const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 /// 24:00
 const DAY_MICROS: i64 = 86_400_000_000;
+/// NaN in a column of decimals: it is greater than all numbers there, as PostgreSQL has it.
+pub const NAN_DECIMAL: i128 = i128::MAX;
 /// Digits of a Decimal128.
 const DIGITS_MAX: usize = 38;
 
@@ -234,6 +236,7 @@ fn cell_of<'a>(cell: Cell, field: &Field<'a>, minus_zero: bool) -> Result<CellBy
         }
         (Cell::Float4, Tag::Float) => small(&(float(told, minus_zero)? as f32).to_le_bytes()),
         (Cell::Float8, Tag::Float) => small(&float(told, minus_zero)?.to_le_bytes()),
+        (Cell::Decimal { .. }, Tag::Numeric) if told == b"NaN" => small(&NAN_DECIMAL.to_le_bytes()),
         (Cell::Decimal { precision, scale }, Tag::Numeric) => small(&unscaled(told, precision, scale)?.to_le_bytes()),
         (Cell::Text, Tag::Text) => text(told).map(|_| CellBytes::Told(told)),
         (Cell::Padded(width), Tag::Text) => padded(text(told)?, width),
@@ -273,7 +276,10 @@ fn value_of(cell: Cell, bytes: &[u8]) -> Option<Value> {
         Cell::Int8 => Value::Int(long()?),
         Cell::Float4 => Value::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
         Cell::Float8 => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
-        Cell::Decimal { scale, .. } => Value::Numeric(decimal_text(i128::from_le_bytes(bytes.try_into().ok()?), scale)),
+        Cell::Decimal { scale, .. } => Value::Numeric(match i128::from_le_bytes(bytes.try_into().ok()?) {
+            NAN_DECIMAL => "NaN".to_owned(),
+            number => decimal_text(number, scale),
+        }),
         Cell::Text => Value::Text(text()?),
         Cell::Padded(_) => Value::Text(text()?.trim_end_matches(' ').to_owned()),
         Cell::Date => Value::Date(match i32::from_le_bytes(bytes.try_into().ok()?) {
@@ -316,7 +322,7 @@ fn padded(text: &str, width: usize) -> Result<CellBytes<'_>, &'static str> {
 
 /// The number's digits up to the last of the scale, as one integer.
 fn unscaled(told: &[u8], precision: u8, scale: u8) -> Result<i128, &'static str> {
-    const BEYOND: &str = "has a number beyond its type: NaN is not mirrored";
+    const BEYOND: &str = "has a number beyond its type";
     let digits = told.strip_prefix(b"-").unwrap_or(told);
     let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
     let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());

@@ -495,7 +495,7 @@ mod tests {
             (b'I', vec![0, 0, 0, 9, 1]),
             (b'I', vec![]),
             (b'I', told_row(&[(1, Value::Text("no number".into()))], &[])),
-            (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("NaN".into()))], &[])),
+            (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("Infinity".into()))], &[])),
             (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("12345678901.5".into()))], &[])),
             (b'I', told_row(&[(1, Value::Int(3)), (5, Value::Numeric("1.005".into()))], &[])),
             (b'I', told_row(&[(1, Value::Int(3)), (4, Value::Int(1))], &[])),
@@ -505,6 +505,22 @@ mod tests {
             assert_eq!(mirror.state(), state);
             assert_eq!(state_of_cells(&mut mirror), state);
         }
+    }
+
+    /// A NaN is mirrored, and says that the column is not for queries.
+    #[test]
+    fn nan_takes_no_more_than_its_column() {
+        let mut mirror = mirror();
+        let (place, nan) = (2, Value::Numeric("NaN".into()));
+        mirror.apply(b'I', &told_row(&[(1, Value::Int(1)), (5, Value::Numeric("1.5".into()))], &[])).unwrap();
+        let before = mirror.view().unwrap();
+        mirror.apply(b'I', &told_row(&[(1, Value::Int(2)), (5, nan)], &[])).unwrap();
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
+        mirror.apply(b'D', &key(2)).unwrap();
+        let after = mirror.view().unwrap();
+        let have_nan = |view: &TableView| [place, 0, 1].map(|at| view.bounds.have_nan(&view.layout, at));
+        assert_eq!((have_nan(&before), have_nan(&after)), ([false; 3], [true, false, false]));
+        assert_eq!(state_of_cells(&mut mirror), mirror.state());
     }
 
     #[test]

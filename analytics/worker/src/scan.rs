@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chainify_analytics_functions::SqlError;
 use chainify_snapshot::GROUP_ROWS;
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -58,6 +59,10 @@ impl TableProvider for SnapshotTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = self.0.layout.schema();
         let projection = projection.cloned().unwrap_or_else(|| (0..schema.fields().len()).collect());
+        if projection.iter().any(|place| self.0.bounds.have_nan(&self.0.layout, *place)) {
+            let message = "a column of numeric(p,s) has or had NaN, for which the worker has no number";
+            return Err(SqlError::new("0A000", message).into());
+        }
         let groups = self.0.rows.groups();
         let source = GroupSource {
             output: Output { places: (0..projection.len()).collect(), schema: Arc::new(schema.project(&projection)?) },

@@ -87,9 +87,10 @@ fn undescribed<T>(part: String) -> Result<T> {
 const NAME_BYTES_MAX: usize = 63;
 const PRECISION_MAX: u32 = 65;
 const SCALE_MAX: u32 = 38;
-/// Characters of a varchar, and of one in a key.
+/// Characters of a varchar.
 const LENGTH_MAX: u32 = 16_383;
-const KEY_LENGTH_MAX: u32 = 768;
+/// Of a key: an entry of PostgreSQL's index has at most 2,704 bytes.
+const KEY_BYTES_MAX: u32 = 2_600;
 const CHECKS_MAX: usize = 64;
 /// Of a check's line, and of the words in it.
 const LINE_BYTES_MAX: usize = 8_192;
@@ -282,16 +283,32 @@ fn check_key(table: &Table, names: &[String]) -> Result {
     if names.is_empty() {
         return undescribed("a key without columns".into());
     }
+    let mut bytes = 0;
     for (at, name) in names.iter().enumerate() {
         let Some(column) = column_of(table, name).filter(|_| !names[..at].contains(name)) else {
             return undescribed(format!("key ({})", names.join(", ")));
         };
-        let long = matches!(arguments(&column.logical, "varchar")[..], [length] if length > KEY_LENGTH_MAX);
-        if long || ["text", "json", "bytea", "double"].contains(&column.logical.as_str()) {
+        if ["text", "json", "bytea", "double"].contains(&column.logical.as_str()) {
             return undescribed(format!("column {name} of type {} in a key", column.logical));
         }
+        bytes += key_bytes(&column.logical);
     }
-    Ok(())
+    match bytes {
+        0..=KEY_BYTES_MAX => Ok(()),
+        _ => undescribed(format!(
+            "key ({}) of up to {bytes} bytes, where {KEY_BYTES_MAX} are possible",
+            names.join(", ")
+        )),
+    }
+}
+
+/// The bytes that a value of a type takes in an index at most.
+fn key_bytes(logical: &str) -> u32 {
+    match (arguments(logical, "varchar")[..].as_ref(), arguments(logical, "numeric")[..].as_ref()) {
+        ([length], _) => 4 * length + 8,
+        (_, [precision, _]) => precision / 2 + 16,
+        _ => 16,
+    }
 }
 
 /// The tag of a logical type's values; None for a type that engines do not share.

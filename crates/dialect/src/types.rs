@@ -59,6 +59,8 @@ impl Type {
     pub fn is_mirrored(self, typmod: i32) -> bool {
         match self {
             Type::Interval => false,
+            // Without a length its blanks are part of what PostgreSQL shows, and not of the state.
+            Type::Bpchar => width(typmod).is_some(),
             Type::Numeric => {
                 numeric_modifier(typmod).is_some_and(|(precision, scale)| precision <= DIGITS_MAX && scale <= precision)
             }
@@ -130,5 +132,7 @@ mod tests {
         assert!(!Type::Numeric.is_mirrored((39 << 16 | 2) + 4));
         assert!(!Type::Numeric.is_mirrored((2 << 16 | 5) + 4));
         assert!(Type::Numeric.is_mirrored((38 << 16 | 38) + 4));
+        assert!(!Type::Bpchar.is_mirrored(-1));
+        assert!(Type::Bpchar.is_mirrored(8));
     }
 }

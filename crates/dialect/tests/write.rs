@@ -79,7 +79,7 @@ fn the_digits_of_alternatives_are_told_apart() {
         typed: NUMBER,
     };
     let sql = written(case).expect("is written");
-    assert!(sql.contains("THEN 2 ELSE 0 END) AS INT)"), "{sql}");
+    assert!(sql.contains("THEN 2 ELSE 0 END)) AS INT)"), "{sql}");
     assert!(sql.contains("ELSE CAST('0' AS DECIMAL(38,2)) END"), "{sql}");
 }
 
@@ -114,6 +114,7 @@ fn texts_cannot_leave_their_quotes() {
     for (of, text) in [
         (Type::Date, "infinity"),
         (Type::Date, "0044-03-15 BC"),
+        (Type::Timestamp, "0044-03-15 12:00:00 BC"),
         (Type::Float8, "NaN"),
         (Type::Numeric, "NaN"),
         (Type::Text, "a\0b"),

@@ -8,31 +8,19 @@ use crate::{Hash, WireError};
 /// NULL in a cell: tag 00 with length 0.
 const NULL: [u8; 5] = [0; 5];
 
-/// A row as the session had it: its encoding (`chainify_codec`) and the hash of that.
-#[derive(Clone, Copy)]
-pub struct Image<'a> {
-    /// The row.
-    pub row: &'a [u8],
-    /// Its row hash.
-    pub hash: Hash,
-}
-
 /// One thing that a session did to a row of a ledger table. All in the order of the session.
 pub enum Event<'a> {
-    /// It changed the row with this key. An insert has no `before`, a delete no `after`; an update
-    /// has both, of one key.
+    /// It changed the row with this key, as [`action`] says.
     Changed {
         /// `schema.name`, unquoted.
         table: &'a str,
         /// The primary key.
         key: &'a [u8],
-        /// The row before.
-        before: Option<Image<'a>>,
-        /// The row after.
-        after: Option<&'a [u8]>,
+        /// The change.
+        action: &'a Action,
     },
-    /// It locked the row with this key.
-    Locked {
+    /// It locked the row with this key, or wrote it as it was.
+    Seen {
         /// `schema.name`, unquoted.
         table: &'a str,
         /// The primary key.
@@ -45,7 +33,7 @@ pub enum Event<'a> {
 impl Event<'_> {
     fn table(&self) -> &str {
         match self {
-            Self::Changed { table, .. } | Self::Locked { table, .. } => table,
+            Self::Changed { table, .. } | Self::Seen { table, .. } => table,
         }
     }
 }
@@ -97,15 +85,15 @@ pub struct Found {
 
 /// The write set of a session's transaction; None when it changed nothing. A row that it locked, or
 /// wrote as it was, counts as seen unless the transaction had changed it before, and so does one
-/// that its reads found. `reads` and `found` count in SERIALIZABLE alone. Err: a row that is not
-/// encoded as rows are. Cost: one copy of all rows after.
+/// that its reads found. `reads` and `found` count in SERIALIZABLE alone. Cost: one copy of all
+/// changes.
 pub fn write_set(
     snapshot: u64,
     isolation: Isolation,
     events: &[Event<'_>],
     reads: &Reads,
     found: &[Found],
-) -> Result<Option<WriteSet>, WireError> {
+) -> Option<WriteSet> {
     let serializable = isolation == Isolation::Serializable;
     let read_tables = reads.tables().map(|(table, _)| table).chain(found.iter().map(|row| row.table.as_str()));
     let names = events.iter().map(|event| event.table()).chain(read_tables.filter(|_| serializable));
@@ -117,16 +105,12 @@ pub fn write_set(
     for event in events {
         let table = number.get(event.table()).copied().unwrap_or(u16::MAX);
         let (key, hash) = match event {
-            Event::Locked { key, hash, .. } => (*key, *hash),
-            Event::Changed { before: None, after: None, .. } => continue,
-            Event::Changed { key, before, after, .. } => match action(key, before, *after)? {
-                Some(action) => {
-                    changed.insert((table, key));
-                    changes.push(Change { table, action });
-                    continue;
-                }
-                None => (*key, before.map_or([0; 32], |image| image.hash)),
-            },
+            Event::Seen { key, hash, .. } => (*key, *hash),
+            Event::Changed { key, action, .. } => {
+                changed.insert((table, key));
+                changes.push(Change { table, action: (*action).clone() });
+                continue;
+            }
         };
         if !changed.contains(&(table, key)) {
             seen.insert((table, key), Some(hash));
@@ -139,7 +123,7 @@ pub fn write_set(
         }
     }
     if changes.is_empty() {
-        return Ok(None);
+        return None;
     }
     let seen = seen.into_iter().map(|((table, key), hash)| SeenRow { table, key: key.to_vec(), hash });
     let of_table = |(table, reads)| {
@@ -150,19 +134,21 @@ pub fn write_set(
     let mut reads: Vec<Read> = reads.tables().filter(|_| serializable).flat_map(of_table).collect();
     reads.sort_by_cached_key(Read::encode);
     let tables = tables.into_iter().map(str::to_owned).collect();
-    Ok(Some(used(WriteSet { snapshot, isolation, tables, changes, seen: seen.collect(), reads })))
+    Some(used(WriteSet { snapshot, isolation, tables, changes, seen: seen.collect(), reads }))
 }
 
-/// The change of a row; None when it stays as it was.
-fn action(key: &[u8], before: &Option<Image<'_>>, after: Option<&[u8]>) -> Result<Option<Action>, WireError> {
+/// The change of the row with this key, from its encodings before, with the hash of that, and
+/// after; None when it stays as it was. Err: a row that is not encoded as rows are. Cost: copies
+/// the values that differ.
+pub fn action(key: &[u8], before: Option<(&[u8], Hash)>, after: Option<&[u8]>) -> Result<Option<Action>, WireError> {
     Ok(match (before, after) {
         (None, None) => None,
         (None, Some(row)) => Some(Action::Insert { row: row.to_vec() }),
-        (Some(before), None) => Some(Action::Delete { before: before.hash, key: key.to_vec() }),
-        (Some(before), Some(after)) => {
-            let cells = cells(before.row, after)?;
-            let update = || Action::Update { before: before.hash, key: key.to_vec(), cells };
-            (before.row != after).then(update)
+        (Some((_, before)), None) => Some(Action::Delete { before, key: key.to_vec() }),
+        (Some((row, before)), Some(after)) => {
+            let cells = cells(row, after)?;
+            let update = || Action::Update { before, key: key.to_vec(), cells };
+            (row != after).then(update)
         }
     })
 }
@@ -219,13 +205,20 @@ mod tests {
         out
     }
 
-    fn image(row: &[u8]) -> Image<'_> {
-        Image { row, hash: row_hash("public.a", row) }
+    fn hash(row: &[u8]) -> Hash {
+        row_hash("public.a", row)
+    }
+
+    fn change(key: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> Option<Action> {
+        action(key, before.map(|row| (row, hash(row))), after).expect("the rows are well formed")
+    }
+
+    fn inserted(row: &[u8]) -> Action {
+        Action::Insert { row: row.to_vec() }
     }
 
     fn set(events: &[Event<'_>]) -> Option<WriteSet> {
-        let set =
-            write_set(7, Isolation::ReadCommitted, events, &Reads::default(), &[]).expect("the rows are well formed");
+        let set = write_set(7, Isolation::ReadCommitted, events, &Reads::default(), &[]);
         if let Some(set) = &set {
             assert_eq!(WriteSet::decode(&set.encode()).as_ref(), Ok(set), "a write set decodes to itself");
         }
@@ -235,35 +228,51 @@ mod tests {
     #[test]
     fn an_update_names_the_columns_that_differ() {
         let (key, before, after) = (row(&[(1, 1)]), row(&[(1, 1), (2, 5), (3, 9)]), row(&[(1, 1), (3, 8), (4, 2)]));
-        let events =
-            [Event::Changed { table: "public.a", key: &key, before: Some(image(&before)), after: Some(&after) }];
         let cells = vec![(2, NULL.to_vec()), (3, int(8)), (4, int(2))];
-        let action = Action::Update { before: row_hash("public.a", &before), key: key.clone(), cells };
-        assert_eq!(set(&events).expect("there is a change").changes, [Change { table: 0, action }]);
+        let action = Action::Update { before: hash(&before), key: key.clone(), cells };
+        assert_eq!(change(&key, Some(&before), Some(&after)), Some(action));
+        assert_eq!(change(&key, Some(&before), Some(&before)), None, "a row written as it was");
     }
 
     #[test]
     fn a_row_written_as_it_was_is_seen() {
         let (key, same, other) = (row(&[(1, 1)]), row(&[(1, 1), (2, 5)]), row(&[(1, 2)]));
-        let kept =
-            |key| Event::Changed { table: "public.a", key, before: Some(image(&same)), after: Some(same.as_slice()) };
+        let kept = |key| Event::Seen { table: "public.a", key, hash: hash(&same) };
         assert_eq!(set(&[kept(&key)]), None, "no change");
-        let insert = || Event::Changed { table: "public.b", key: &other, before: None, after: Some(&other) };
-        let built = set(&[insert(), kept(&key)]).expect("there is a change");
-        assert_eq!(built.seen, [SeenRow { table: 0, key: key.clone(), hash: Some(image(&same).hash) }]);
+        let insert = inserted(&other);
+        let insert = Event::Changed { table: "public.b", key: &other, action: &insert };
+        let built = set(&[insert, kept(&key)]).expect("there is a change");
+        assert_eq!(built.seen, [SeenRow { table: 0, key: key.clone(), hash: Some(hash(&same)) }]);
         assert_eq!(built.tables, ["public.a", "public.b"]);
     }
 
     #[test]
     fn a_row_that_the_transaction_changed_is_not_seen() {
         let (key, one, two) = (row(&[(1, 1)]), row(&[(1, 1), (2, 1)]), row(&[(1, 1), (2, 2)]));
-        let insert = Event::Changed { table: "public.a", key: &key, before: None, after: Some(&one) };
-        let update = Event::Changed { table: "public.a", key: &key, before: Some(image(&one)), after: Some(&two) };
-        let lock = Event::Locked { table: "public.a", key: &key, hash: image(&two).hash };
-        let delete = Event::Changed { table: "public.a", key: &key, before: Some(image(&two)), after: None };
+        let actions = [(None, Some(&one)), (Some(&one), Some(&two)), (Some(&two), None)];
+        let actions = actions.map(|(before, after)| {
+            change(&key, before.map(Vec::as_slice), after.map(Vec::as_slice)).expect("the row is another")
+        });
+        let [insert, update, delete] =
+            [0, 1, 2].map(|at| Event::Changed { table: "public.a", key: &key, action: &actions[at] });
+        let lock = Event::Seen { table: "public.a", key: &key, hash: hash(&two) };
         let built = set(&[insert, update, lock, delete]).expect("there are changes");
         assert_eq!(built.changes.len(), 3);
         assert_eq!(built.seen, []);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_encoding() {
+        let (key, one, two) = (row(&[(1, 1)]), row(&[(1, 1), (2, 1)]), row(&[(1, 1), (2, 2), (3, 4)]));
+        for (before, after) in [(None, Some(&one)), (Some(&one), Some(&two)), (Some(&two), None)] {
+            let action = change(&key, before.map(Vec::as_slice), after.map(Vec::as_slice)).expect("another row");
+            let event = || Event::Changed { table: "public.a", key: &key, action: &action };
+            let bytes = |count: usize| {
+                let events: Vec<_> = (0..count).map(|_| event()).collect();
+                set(&events).expect("there are changes").encode().len()
+            };
+            assert_eq!(action.encoded_len(), bytes(2) - bytes(1), "{action:?}");
+        }
     }
 
     fn from(ordinal: u16, number: i64) -> Vec<Bound> {
@@ -273,13 +282,14 @@ mod tests {
     #[test]
     fn a_serializable_transaction_names_what_it_read() {
         let key = row(&[(1, 1)]);
-        let insert = || Event::Changed { table: "public.b", key: &key, before: None, after: Some(&key) };
+        let insert = inserted(&key);
+        let insert = || Event::Changed { table: "public.b", key: &key, action: &insert };
         let mut reads = Reads::default();
         [300, 2, -1].into_iter().for_each(|number| reads.add("public.a", from(2, number)));
         reads.add("public.c", vec![]);
         let found = |table: &str, hash| Found { table: table.to_owned(), key: key.clone(), hash };
         let found = [found("public.b", Some([9; 32])), found("public.d", None)];
-        let built = |isolation| write_set(7, isolation, &[insert()], &reads, &found).expect("rows are well formed");
+        let built = |isolation| write_set(7, isolation, &[insert()], &reads, &found);
         let set = built(Isolation::Serializable).expect("there is a change");
         assert_eq!(set.tables, ["public.a", "public.b", "public.c", "public.d"]);
         assert_eq!(set.reads.len(), 4);
@@ -307,12 +317,12 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_change_or_row_seen_is_left_out() {
+    fn a_row_seen_that_the_transaction_made_is_left_out() {
         let (key, row_key) = (row(&[(1, 1), (2, 1)]), row(&[(1, 1)]));
-        let in_b = Event::Changed { table: "public.b", key: &row_key, before: None, after: Some(&key) };
-        let unchanged = Event::Changed { table: "public.c", key: &row_key, before: None, after: None };
-        let lock = Event::Locked { table: "public.b", key: &row_key, hash: image(&key).hash };
-        let built = set(&[in_b, lock, unchanged]).expect("there is a change");
+        let action = inserted(&key);
+        let in_b = Event::Changed { table: "public.b", key: &row_key, action: &action };
+        let lock = Event::Seen { table: "public.b", key: &row_key, hash: hash(&key) };
+        let built = set(&[in_b, lock]).expect("there is a change");
         assert_eq!(built.tables, ["public.b"]);
         assert_eq!(built.seen, [], "the lock is of a row that the transaction made");
     }

@@ -100,6 +100,21 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Bytes of a change with this action in an encoded write set.
+    pub fn encoded_len(&self) -> usize {
+        let body = match self {
+            Self::Insert { row } => 4 + row.len(),
+            Self::Update { before, key, cells } => {
+                let cells: usize = cells.iter().map(|(_, value)| 2 + value.len()).sum();
+                before.len() + 4 + key.len() + 2 + cells
+            }
+            Self::Delete { before, key } => before.len() + 4 + key.len(),
+        };
+        2 + 1 + body
+    }
+}
+
 /// A row that the transaction looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRow {

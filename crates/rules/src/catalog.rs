@@ -47,7 +47,10 @@ const NEWER: [u32; 44] = [
     6389, 6390, 6395, 6396, 6412,
 ];
 const FLOATS: [u32; 2] = [700, 701];
+/// interval, money
+const BOUNDED: [u32; 2] = [1186, 790];
 const XID: u32 = 28;
+const INTERNAL: u32 = 2281;
 const TEXT: u32 = 25;
 
 impl From<Declared<'_>> for Function {
@@ -72,7 +75,9 @@ impl From<Declared<'_>> for Function {
             aggregate: matches!(of.kind, b'a' | b'w'),
             extension: of.extension,
             takes_float: of.arguments.iter().any(|a| FLOATS.contains(a)),
+            takes_bounded: of.arguments.iter().any(|a| BOUNDED.contains(a)),
             takes_xid: of.arguments.contains(&XID),
+            takes_internal: of.arguments.contains(&INTERNAL),
             newer: of.built_in && NEWER.contains(&of.oid),
             takes_pattern: of.arguments.get(1) == Some(&TEXT),
             may_be_merged: of.in_sql && of.returns_set && !volatile && !of.definer && !of.settings,
@@ -93,6 +98,21 @@ pub fn system_column(number: i16) -> &'static str {
     }
 }
 
+/// Whether a type is one of those that most values have, which hold nothing else.
+pub fn is_plain(oid: u32) -> bool {
+    const TYPES: [u32; 21] =
+        [16, 17, 20, 21, 23, 25, 114, 700, 701, 705, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700, 2278, 2950, 3802];
+    TYPES.contains(&oid)
+}
+
+/// Whether a function makes a floating-point number of a whole or decimal one: equal ones are then
+/// the same bytes, since none is -0.
+pub fn widened(function: u32) -> bool {
+    const TO_FLOAT8: [u32; 4] = [235, 316, 482, 1746];
+    const TO_FLOAT4: [u32; 4] = [236, 318, 652, 1745];
+    TO_FLOAT8.contains(&function) || TO_FLOAT4.contains(&function)
+}
+
 /// The name of a type whose values are numbers of objects of one database.
 pub fn object_identifier(oid: u32) -> Option<&'static str> {
     Some(match oid {
@@ -102,11 +122,27 @@ pub fn object_identifier(oid: u32) -> Option<&'static str> {
         2204 => "regoperator",
         2205 => "regclass",
         2206 => "regtype",
+        3734 => "regconfig",
+        3769 => "regdictionary",
+        1033 => "aclitem",
         4096 => "regrole",
         4089 => "regnamespace",
         4191 => "regcollation",
         _ => return None,
     })
+}
+
+/// Whether a constant names one of PostgreSQL's own configurations or dictionaries of text search,
+/// which are the same everywhere: as an argument of a function it is no number of one database.
+pub fn is_own_of_text_search(of: u32, value: u32) -> bool {
+    matches!(object_identifier(of), Some("regconfig" | "regdictionary")) && value < OF_USERS
+}
+
+/// Whether a literal of a type has to stay in its statement, because what its text means is told
+/// there: names of objects, and paths of jsonpath.
+pub fn stays_written(of: u32) -> bool {
+    const JSONPATH: u32 = 4072;
+    of == JSONPATH || object_identifier(of).is_some()
 }
 
 /// Whether values of a type that compare as equal are the same: not so for 1.0 and 1.00, or 24
@@ -118,8 +154,15 @@ pub fn is_identical(oid: u32, typmod: i32) -> bool {
     TYPES.contains(&oid) || (matches!(oid, BPCHAR | NUMERIC) && typmod >= 0)
 }
 
+/// transam.h: objects from here on were made by users, whatever they are called.
+pub const OF_USERS: u32 = 16_384;
+
 /// The collation under which texts compare that have none of their own: the database's.
 pub const DEFAULT_COLLATION: u32 = 100;
+
+/// Collations of PostgreSQL's own that order by bytes. Letters beyond ASCII are none under `C` and
+/// `POSIX`.
+pub const BY_BYTES: [&str; 5] = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
 
 /// The name of a collation when its order depends on the machine's libraries; None for byte order,
 /// and for none at all.
@@ -127,14 +170,11 @@ pub fn local_collation(oid: u32, name: impl FnOnce() -> String) -> Option<String
     const NONE: u32 = 0;
     const C: u32 = 950;
     const POSIX: u32 = 951;
-    // transam.h: collations from here on were made by users, whatever they are called.
-    const OF_USERS: u32 = 16_384;
     if matches!(oid, NONE | C | POSIX) {
         return None;
     }
     let name = name();
-    let by_bytes = ["C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic"];
-    let trusted = oid < OF_USERS && by_bytes.contains(&name.as_str());
+    let trusted = oid < OF_USERS && BY_BYTES.contains(&name.as_str());
     (!trusted).then_some(name)
 }
 

@@ -136,6 +136,17 @@ pub fn dropped_as_well(name: &str) -> Refusal {
         .hint("What the database has of its own can be dropped there first.")
 }
 
+/// The refusal of a column that comes to, or goes from, a relation whose rows a ledger column
+/// holds.
+pub fn values_of_row_type(changed: &str, table: &str, column: &str) -> Refusal {
+    let message = format!("columns of \"{changed}\" cannot be added or dropped in a DEPLOY transaction");
+    Refusal::new(b"CH004", message)
+        .detail(format!(
+            "Column \"{column}\" of table \"{table}\" holds values of its row type, which would be others."
+        ))
+        .hint("Give that column a type of its own: add a column of another type, fill it, and drop this one.")
+}
+
 /// The refusal of an object that is temporary, or refers to such a one.
 pub fn temporary(kind: &str, name: &str) -> Refusal {
     Refusal::new(b"CH004", format!("{kind} {name} is temporary, which is not allowed in a DEPLOY transaction"))

@@ -1,4 +1,5 @@
 //! Refuses what could have different effects in different organisations (docs/user/statements.md).
+use crate::aggregates::{by_order, ByOrder};
 use crate::changes;
 use crate::finding::{Finding, ADD_KEY};
 pub use crate::functions::Database;
@@ -48,7 +49,7 @@ fn check_level(level: &Level, found: &mut Vec<Finding>, place: Option<Place>, da
         found.extend(functions::finding(&call.function));
         found.extend(functions::by_collation(&call.function, call.local_collation.as_deref(), database));
     }
-    found.extend(level.constructs.iter().map(construct));
+    found.extend(level.constructs.iter().map(|c| construct(c).silent()));
     draws(level, found);
     merges(level, place, found);
     limit(level, place, found);
@@ -137,103 +138,65 @@ fn collations(order: &[Term], found: &mut Vec<Finding>) {
     found.extend(local_collations(order).map(|name| functions::order_by(name)));
 }
 
-/// Aggregates whose result depends on the order of their input.
-const ORDER_SENSITIVE: &[&str] = &[
-    "array_agg",
-    "string_agg",
-    "json_agg",
-    "jsonb_agg",
-    "json_object_agg",
-    "jsonb_object_agg",
-    "xmlagg",
-    "any_value", // since 16
-];
-
-/// Aggregates that round at each step when they work on floating point.
-const ROUNDING: &[&str] = &[
-    "sum",
-    "avg",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "variance",
-    "var_pop",
-    "var_samp",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-];
-
-fn rounds(function: &Function) -> bool {
-    function.built_in && function.takes_float && ROUNDING.contains(&function.name.as_str())
-}
-
-/// It returns one of its values, of those that compare as equal any.
-fn picks(function: &Function) -> bool {
-    const PICKING: [&str; 4] = ["min", "max", "mode", "percentile_disc"];
-    function.built_in && PICKING.contains(&function.name.as_str())
-}
-
-fn order_sensitive(function: &Function) -> bool {
-    !function.built_in || ORDER_SENSITIVE.contains(&function.name.as_str())
-}
-
 const ROUNDING_REASON: &str =
     "Floating-point sums are rounded at each step, so they depend on the order of the rows, which differs between organisations.";
+
+/// The finding on sums that are not exact; `function` works on them.
+fn inexact(function: &Function) -> Option<Finding> {
+    let name = &function.name;
+    match by_order(function) {
+        ByOrder::Rounds => Some(Finding::by_order(
+            format!("{name}() of floating-point values"),
+            ROUNDING_REASON,
+            "Cast the values to numeric.",
+        )),
+        ByOrder::Overflows => Some(Finding::by_order(
+            format!("{name}() of intervals or money"),
+            "On its way a sum may leave the range of its type, and fail, in one order of the rows and not in another; the order differs between organisations.",
+            "Take numbers, such as sum(extract(epoch FROM x)) or sum(x::numeric), or add ORDER BY over the primary key inside the call.",
+        )),
+        _ => None,
+    }
+}
 
 fn check_aggregate(level: &Level, aggregate: &Aggregate, found: &mut Vec<Finding>, database: &dyn Database) {
     let function = &aggregate.function;
     found.extend(functions::finding(function));
     found.extend(functions::by_collation(function, aggregate.local_collation.as_deref(), database));
     collations(&aggregate.order, found);
-    let merged = picks(function) || aggregate.distinct && !(function.built_in && function.name == "count");
+    let by = by_order(function);
+    let merged = by == ByOrder::Picks || aggregate.distinct && !(function.built_in && function.name == "count");
     if merged && loose(&aggregate.arguments) && !order_fixed(level, aggregate) {
         found.push(kept(&format!("{}() of", function.name)));
         return;
     }
-    if !rounds(function) && !order_sensitive(function) {
+    let inexact = inexact(function);
+    if inexact.is_none() && by != ByOrder::Keeps {
         return;
     }
     if aggregate.distinct {
         collations(&aggregate.arguments, found); // they are sorted to tell them apart
     }
     if !order_fixed(level, aggregate) {
-        found.push(if rounds(function) {
-            Finding::by_order(
-                format!("{}() of floating-point values", function.name),
-                ROUNDING_REASON,
-                "Cast the values to numeric.",
-            )
-        } else {
+        found.push(inexact.unwrap_or_else(|| {
             Finding::by_order(
                 format!("{}() without a total order", function.name),
                 "It takes the rows in the order in which they are stored, which differs between organisations.",
                 "Add ORDER BY over the primary key, or over the aggregated values, inside the call.",
             )
-        });
+        }));
     }
 }
 
 fn order_fixed(level: &Level, aggregate: &Aggregate) -> bool {
     let sorted = |term: &Term| aggregate.distinct || aggregate.order.iter().any(|o| o.id == term.id);
-    let covered =
-        aggregate.arguments.iter().all(|t| t.constant || ((t.identical || rounds(&aggregate.function)) && sorted(t)));
+    let rounds = by_order(&aggregate.function) == ByOrder::Rounds;
+    let covered = aggregate.arguments.iter().all(|t| t.constant || ((t.identical || rounds) && sorted(t)));
     let by: Vec<Term> = level.group.iter().chain(&aggregate.order).cloned().collect();
     (covered && !aggregate.arguments.is_empty())
         || (!level.grouping_sets && level.rows_told_apart(&by))
         || (level.group.is_empty() && level.sources_ordered())
 }
-
-/// Window functions that tell rows apart which ORDER BY does not.
-const BY_POSITION: &[&str] = &["row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"];
 
 fn window(level: &Level, window: &Window, found: &mut Vec<Finding>, database: &dyn Database) {
     let by: Vec<Term> = window.partition.iter().chain(&window.order).cloned().collect();
@@ -247,31 +210,27 @@ fn window(level: &Level, window: &Window, found: &mut Vec<Finding>, database: &d
         let function = &call.function;
         found.extend(functions::finding(function));
         found.extend(functions::by_collation(function, call.local_collation.as_deref(), database));
-        let positional = BY_POSITION.contains(&function.name.as_str()) || order_sensitive_in_window(function, window);
-        if positional && !total {
+        let by = by_order(function);
+        let takes_rows = match by {
+            ByOrder::Position | ByOrder::Keeps => true,
+            ByOrder::Peers => false,
+            _ => window.counts_rows,
+        };
+        if total {
+            continue;
+        }
+        if takes_rows {
             found.push(Finding::by_order(
                 format!("{}() over a window without a total order", function.name),
                 "Rows that its ORDER BY does not tell apart come in the order in which they are stored, which differs between organisations.",
                 "Add the primary key to the ORDER BY of the window.",
             ));
-        } else if picks(function) && call.loose && !total {
+        } else if by == ByOrder::Picks && call.loose {
             found.push(kept(&format!("{}() of", function.name)));
-        } else if rounds(function) && !total {
-            found.push(Finding::by_order(
-                format!("{}() of floating-point values", function.name),
-                ROUNDING_REASON,
-                "Cast the values to numeric.",
-            ));
+        } else {
+            found.extend(inexact(function));
         }
     }
-}
-
-fn order_sensitive_in_window(function: &Function, window: &Window) -> bool {
-    const BY_PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
-    if BY_PEERS.contains(&function.name.as_str()) {
-        return false;
-    }
-    order_sensitive(function) || window.counts_rows
 }
 
 /// Values drawn anew at each call depend on the number and the order of the calls. Both follow from
@@ -327,6 +286,29 @@ fn drawn(function: &Function) -> Option<Finding> {
     ))
 }
 
+/// The finding of a literal that reads the clock.
+pub fn frozen_time(literal: &str) -> Finding {
+    Finding::new(
+        literal,
+        "PostgreSQL reads the clock for it when it parses the statement, and keeps the constant: it would be the time of an earlier block.",
+        "Use now(), current_date, current_date + 1 or current_date - 1: in a block these are of the block's time. Write a time zone of a time of day as an offset, such as +03.",
+    )
+}
+
+/// The finding on a value of a type such as regclass.
+pub fn of_type(name: &str) -> Finding {
+    Finding::new(
+        format!("a value of type {name}"),
+        "Object numbers are of one database.",
+        match name {
+            "regconfig" | "regdictionary" => {
+                "Name one of PostgreSQL's own, as a constant, where the function is called."
+            }
+            _ => "Use the object's name as text.",
+        },
+    )
+}
+
 fn construct(construct: &Construct) -> Finding {
     match construct {
         Construct::SystemColumn(name) => Finding::new(
@@ -339,11 +321,7 @@ fn construct(construct: &Construct) -> Finding {
             "What it holds (object numbers, settings, statistics) is of one database.",
             "Read it before submitting, and pass the value as a parameter.",
         ),
-        Construct::ObjectIdentifier(name) => Finding::new(
-            format!("a value of type {name}"),
-            "Object numbers are of one database.",
-            "Use the object's name as text.",
-        ),
+        Construct::ObjectIdentifier(name) => of_type(name),
         Construct::TableSample => Finding::by_order(
             "TABLESAMPLE",
             "It picks rows by where they are stored, which differs between organisations.",
@@ -366,6 +344,8 @@ fn construct(construct: &Construct) -> Finding {
         )
         .of_collation(),
         Construct::LocalOrder(name) => functions::order_by(name),
+        Construct::LocalClasses(what, name) => functions::classes_of_database(what, name),
+        Construct::FrozenTime(literal) => frozen_time(literal),
         Construct::Unknown(what) => Finding::new(
             *what,
             "It is newer than the checker, which cannot say what it does.",

@@ -16,6 +16,9 @@ pub struct Finding {
     pub by_order: bool,
     /// Its effect depends on a collation.
     pub by_collation: bool,
+    /// It calls no function: where an expression outside of a query has it, nothing tells when it
+    /// runs.
+    pub silent: bool,
 }
 
 impl Finding {
@@ -27,6 +30,7 @@ impl Finding {
             rewrite: rewrite.into(),
             by_order: false,
             by_collation: false,
+            silent: false,
         }
     }
 
@@ -38,6 +42,11 @@ impl Finding {
     /// The same, about a collation.
     pub fn of_collation(self) -> Self {
         Finding { by_collation: true, ..self }
+    }
+
+    /// The same, of what calls no function.
+    pub fn silent(self) -> Self {
+        Finding { silent: true, ..self }
     }
 
     /// Whether the statement is refused under a policy. Otherwise it runs, and different effects

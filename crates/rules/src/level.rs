@@ -107,14 +107,25 @@ pub struct Function {
     pub newer: bool,
     /// An argument is a floating-point number.
     pub takes_float: bool,
+    /// An argument is an interval or an amount of money: sums of them have an end.
+    pub takes_bounded: bool,
     /// An argument is a transaction number.
     pub takes_xid: bool,
+    /// An argument is of type internal, which no query can write.
+    pub takes_internal: bool,
     /// Its second argument is a text.
     pub takes_pattern: bool,
     /// A set-returning SQL function whose text PostgreSQL may put into the query that calls it.
     pub may_be_merged: bool,
     /// One of the ledger's own, which stand for nextval() and its like.
     pub on_sequence: bool,
+}
+
+impl Function {
+    /// Its name without its schema, of a function of PostgreSQL or of an extension.
+    pub fn own_name(&self) -> &str {
+        self.name.rsplit_once('.').map_or(&self.name, |(_, name)| name)
+    }
 }
 
 /// A call of a function.
@@ -199,6 +210,11 @@ pub enum Construct {
     NondeterministicCollation(String),
     /// The greatest or least of values by a collation whose order depends on the machine.
     LocalOrder(String),
+    /// A path of jsonpath, or words of text search, that are read as the database's collation
+    /// classes characters; with the collation.
+    LocalClasses(&'static str, String),
+    /// A literal that reads the clock when it is parsed, as it is named in refusals.
+    FrozenTime(String),
     /// Of a newer PostgreSQL than those that the checker was made for.
     Unknown(&'static str),
 }
@@ -300,6 +316,10 @@ pub struct Level {
     pub ignores_conflicts: bool,
     /// RETURNING.
     pub returning: bool,
+    /// It reads rows of a table or a view.
+    pub reads_tables: bool,
+    /// current_date and its like.
+    pub reads_time: bool,
 }
 
 impl Level {
@@ -326,6 +346,8 @@ impl Level {
             inner: Vec::new(),
             ignores_conflicts: false,
             returning: false,
+            reads_tables: false,
+            reads_time: false,
         }
     }
 

@@ -4,8 +4,10 @@
 //! at nothing else. So a refusal is the same in every organisation, and an outcome like any other.
 //!
 //! * [`level`]: a query as plain values, and which rows and orders follow from it
-//! * [`determinism`]: findings on a query; [`functions`] and [`changes`] hold its rules of
-//!   functions and of changed rows
+//! * [`determinism`]: findings on a query; [`functions`], [`aggregates`] and [`changes`] hold its
+//!   rules of functions, of the order of rows and of changed rows
+//! * [`errors`]: which statements fail alike, so that functions may catch their errors
+//! * [`immutable`]: functions that are declared so and are not
 //! * [`plans`]: which queries are checked when PostgreSQL plans them (invariant X6)
 //! * [`catalog`]: what rows of PostgreSQL's catalog say of functions, types and collations
 //! * [`deploy`]: statements of a DEPLOY transaction; [`objects`] the kinds of objects that they may
@@ -13,12 +15,15 @@
 //! * [`planned`]: what may be done about a planned transaction
 //! * [`settings`]: settings that all organisations share
 
+pub mod aggregates;
 pub mod catalog;
 pub mod changes;
 pub mod deploy;
 pub mod determinism;
+pub mod errors;
 pub mod finding;
 pub mod functions;
+pub mod immutable;
 pub mod level;
 pub mod objects;
 pub mod planned;

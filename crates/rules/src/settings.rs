@@ -12,6 +12,14 @@ pub enum Determinism {
     Detect,
 }
 
+/// The questions of the rules to the database, when a statement makes it matter.
+pub trait Database {
+    /// The database's own collation, when order and case under it depend on the machine.
+    fn local_collation(&self) -> Option<String>;
+    /// The policy of determinism in force.
+    fn policy(&self) -> Determinism;
+}
+
 /// The agreement that a DEPLOY transaction takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deploys {

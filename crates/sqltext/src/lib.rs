@@ -11,12 +11,14 @@ mod command;
 mod logical;
 mod procedure;
 mod settled;
+mod strings;
 mod tokens;
 pub use check::check;
 pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
 pub use logical::{constant, logical_type, Constant};
 pub use procedure::Procedure;
 pub use settled::settled;
+pub use strings::{has_word, may_read_clock, string_at, strings};
 pub use tokens::{called_names, normalised};
 
 /// Literals in one text; one with more is not taken apart.

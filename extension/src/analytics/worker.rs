@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use chainify_dialect::wire::{self, CancelKey, Failure, Message};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::PgError;
 use crate::pg::base::latch::{pause, wait_for_socket, Interest, Woken};
 use crate::pg::base::text_rows::TextRow;
 
@@ -230,10 +230,9 @@ impl Connection {
 /// The worker's own words; a SQLSTATE that is none becomes XX000.
 fn worker_error(failure: Failure) -> PgError {
     PgError {
-        sqlstate: SqlState::parse(&failure.sqlstate).unwrap_or(SqlState::new(b"XX000")),
-        message: failure.message,
         detail: failure.detail,
         hint: failure.hint,
+        ..PgError::told(&failure.sqlstate, failure.message)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::ledger::tables;
 use crate::ledger::tables::LedgerTable;
 use crate::pg::base::catalog::display_name;
 use crate::pg::base::cursor::{Cursor, Sees};
-use crate::pg::base::error::{OrRaise, PgError, SqlState};
+use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
@@ -130,12 +130,9 @@ fn committed(number: i64) -> Committed {
         "SELECT index, rows, sqlstate, message FROM chainify_ledger.transaction WHERE block = $1",
         &[cell(number)],
         |row| {
-            let failure = row.get::<String>(3).map(|state| PgError {
-                sqlstate: SqlState::parse(&state).unwrap_or(SqlState::new(b"XX000")),
-                message: row.get(4).unwrap_or_default(),
-                detail: None,
-                hint: None,
-            });
+            let failure = row.get::<String>(3);
+            let message = || row.get::<String>(4).unwrap_or_default();
+            let failure = failure.map(|state| PgError::told(&state, message()));
             let outcome = failure.map_or(Ok(row.must::<i64>(2) as u64), Err);
             outcomes.insert(row.must::<i32>(1) as u32, outcome);
         },

@@ -16,12 +16,13 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
 use crate::pg::base::catalog::relation_named;
+use crate::pg::base::clock::at_time;
 use crate::pg::base::constraints;
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::memory::Context;
 use crate::pg::base::relation::Scratch;
-use crate::pg::run::block_settings::{at_time, pinned, pinned_impatiently, show_activity};
+use crate::pg::run::block_settings::{pinned, pinned_impatiently, show_activity};
 use crate::pg::run::bulk::BulkInsert;
 use crate::pg::run::executor_cache::keeping;
 use crate::pg::run::planned_access;
@@ -263,12 +264,7 @@ fn to_report(outcome: &Outcome) -> PartOutcome {
 pub fn from_report(outcome: &PartOutcome) -> Outcome {
     match outcome.sqlstate.as_str() {
         "" => Ok(outcome.rows),
-        state => Err(PgError {
-            sqlstate: SqlState::parse(state).unwrap_or(SqlState::new(b"XX000")),
-            message: outcome.message.clone(),
-            detail: None,
-            hint: None,
-        }),
+        state => Err(PgError::told(state, outcome.message.clone())),
     }
 }
 

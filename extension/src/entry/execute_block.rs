@@ -6,7 +6,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::connected;
 use crate::pg::run::executor_cache;
-use crate::recovery::{adopt, repair_by_key};
+use crate::recovery::{adopt, repair_by_key, surplus};
 use crate::transaction::planned;
 use crate::transaction::request::Refused;
 use crate::transaction::request::Request;
@@ -44,7 +44,9 @@ fn execute_block(call: &mut Call) -> Answer {
         repair_by_key::run(request, certified.as_deref()?, once)
     };
     let cure = certified.is_some().then_some(&by_key as _);
-    let executed = session::with(Mode::Internal, || connected(|| execute(asked, cure)));
+    let executed = session::with(Mode::Internal, || {
+        connected(|| execute(asked, cure, surplus::before_block))
+    });
     answer(call, executed)
 }
 
@@ -58,7 +60,7 @@ fn adopt_block(call: &mut Call) -> Answer {
         Some(adopt::run(request, &certified, &header))
     };
     let executed = session::with(Mode::Internal, || {
-        connected(|| execute(asked, Some(&adopted)))
+        connected(|| execute(asked, Some(&adopted), surplus::before_block))
     });
     answer(call, executed)
 }

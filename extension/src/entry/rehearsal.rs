@@ -7,13 +7,14 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::session;
 use crate::ledger::session::Mode;
+use crate::pg::base::clock::at_time;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, row_cell, Answer, Call, Cell};
 use crate::pg::base::relation::{Scratch, Stored};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::{as_caller, connected, query, Row};
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::{at_time, pinned};
+use crate::pg::run::block_settings::pinned;
 use crate::pg::shared::conflict_memory::waiting;
 use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Deploys;

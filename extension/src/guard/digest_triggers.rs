@@ -11,7 +11,7 @@ use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::trigger::{Event, TriggerCall};
 use crate::pg::tree::parse::not_allowed;
 use crate::transaction::effects;
-use crate::transaction::recorded::Effects;
+use crate::transaction::recorded::{Effects, Record};
 
 crate::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);
 
@@ -31,13 +31,15 @@ fn digest(call: &TriggerCall) {
         Mode::Deploy => not_allowed("changing rows while definitions change").raise(),
         Mode::Plain => record(call, OWN, plain_sql::record),
         Mode::Client { tx } | Mode::Own { tx } => {
-            record(call, tx, |change| effects::record(|e| change(e)))
+            record(call, tx, |change: &mut dyn FnMut(&mut Effects)| {
+                effects::record(|e| change(e))
+            })
         }
     }
 }
 
 /// Passes the change to `to`, which keeps it.
-fn record(call: &TriggerCall, tx: u32, to: impl Fn(&mut dyn FnMut(&mut Effects))) {
+fn record<R: Record>(call: &TriggerCall, tx: u32, to: impl Fn(&mut dyn FnMut(&mut R))) {
     // A table detached earlier in this block still has its triggers until that transaction ends.
     let Some(leaf) = tables::leaf(call.relation()) else {
         return;

@@ -4,44 +4,27 @@
 //! A part of the session's transaction holds them, and its end takes them back (invariant W1).
 //! Changes of other objects would go with it, so one part holds changes of one sort.
 use std::cell::RefCell;
-use std::rc::Rc;
 
 use chainify_codec::decode_row;
-use chainify_ledger::captured::{self, Event, Found, Image, Reads};
+use chainify_ledger::captured::{Found, Reads};
 use chainify_ledger::write_set::{Bound, Isolation, WriteSet};
-use chainify_ledger::{Hash, WireError};
 use pgrx::pg_sys::Oid;
 
+use crate::guard::changed_rows::Changes;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
-use crate::ledger::tables::{self, Leaf};
+use crate::ledger::tables;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::Tuple;
 use crate::pg::base::role::{checks_foreign_keys, Role};
 use crate::pg::base::subtransaction::Hooks;
 use crate::pg::session_transaction;
 use crate::pg::shared::conflict_memory;
-use crate::transaction::recorded::Effects;
-
-/// Rows that one transaction may lock: their keys are kept in memory, and a write set has no room
-/// for more.
-const LOCKED_MAX: usize = 100_000;
-
-/// A row that the session locked after so many changes.
-struct Locked {
-    after: usize,
-    table: String,
-    key: Vec<u8>,
-    hash: Hash,
-}
 
 /// The work of the session's transaction. A rollback to a savepoint takes back the work since.
 #[derive(Default)]
 struct Work {
-    effects: Effects,
-    locked: Vec<Locked>,
-    /// How many locked rows there were when each open subtransaction began.
-    marks: Vec<usize>,
+    changes: Changes,
     /// The rows of ledger tables that a SERIALIZABLE transaction has read, from its first statement
     /// on. A rollback to a savepoint leaves them: the client has seen them.
     reads: Reads,
@@ -59,25 +42,9 @@ thread_local! {
 
 /// Registered while the library is loaded.
 pub static HOOKS: Hooks = Hooks {
-    begin: || {
-        WORK.with_borrow_mut(|work| {
-            work.effects.mark();
-            work.marks.push(work.locked.len());
-        });
-    },
-    release: || {
-        WORK.with_borrow_mut(|work| {
-            work.effects.keep();
-            work.marks.pop();
-        });
-    },
-    undo: || {
-        WORK.with_borrow_mut(|work| {
-            work.effects.undo();
-            let rows = work.marks.pop().unwrap_or_default();
-            work.locked.truncate(rows);
-        });
-    },
+    begin: || WORK.with_borrow_mut(|work| work.changes.mark()),
+    release: || WORK.with_borrow_mut(|work| work.changes.keep()),
+    undo: || WORK.with_borrow_mut(|work| work.changes.undo()),
     end: || {
         if session::mode() == Mode::Plain {
             conflict_memory::gives_up(false);
@@ -99,15 +66,14 @@ pub fn end() {
     session::set_plain(false);
     conflict_memory::gives_up(false);
     WORK.with_borrow_mut(|work| {
-        work.effects.start();
-        work.locked.clear();
+        work.changes.start();
         (work.role, work.local) = (None, None);
         work.early_triggers = false;
     });
 }
 
 /// Records a change of a ledger table.
-pub fn record(change: &mut dyn FnMut(&mut Effects)) {
+pub fn record(change: &mut dyn FnMut(&mut Changes)) {
     WORK.with_borrow_mut(|work| {
         if let Some(local) = &work.local {
             PgError::new(
@@ -121,7 +87,7 @@ pub fn record(change: &mut dyn FnMut(&mut Effects)) {
         if work.early_triggers {
             early_trigger("change ledger tables").raise();
         }
-        change(&mut work.effects);
+        change(&mut work.changes);
     });
 }
 
@@ -151,8 +117,7 @@ pub fn reads_early(relation: Oid) {
     let Some(table) = tables::owner(relation) else {
         return;
     };
-    let of_table = |leaf: &Rc<Leaf>| leaf.table.name == table.name;
-    if WORK.with_borrow(|work| work.effects.leaves.iter().any(of_table)) {
+    if WORK.with_borrow(|work| work.changes.are_of(&table.name)) {
         early_trigger(&format!("read table \"{}\"", table.name)).raise();
     }
 }
@@ -165,19 +130,8 @@ pub fn locked(relation: Oid, row: &Tuple) {
     let (mut key, mut bytes) = (Vec::new(), Vec::new());
     leaf.encoder.key(row, &mut key);
     leaf.encoder.row(row, &mut bytes);
-    WORK.with_borrow_mut(|work| {
-        if work.locked.len() >= LOCKED_MAX {
-            PgError::new(b"54000", "transaction locks too many rows of ledger tables")
-                .detail(format!("A transaction may lock {LOCKED_MAX} rows."))
-                .raise();
-        }
-        work.locked.push(Locked {
-            after: work.effects.changes.len(),
-            hash: leaf.table.rows.hash(&bytes),
-            table: leaf.table.name.clone(),
-            key,
-        });
-    });
+    let hash = leaf.table.rows.hash(&bytes);
+    WORK.with_borrow_mut(|work| work.changes.see(&leaf, key, hash));
 }
 
 /// Notes what the transaction, which is SERIALIZABLE, reads of a ledger table.
@@ -197,7 +151,7 @@ pub fn changes_locally(object: impl FnOnce() -> String) {
             return;
         }
         let object = object();
-        if !work.effects.changes.is_empty() {
+        if work.changes.has_written() {
             PgError::new(
                 b"0A000",
                 format!("this transaction has changed ledger tables and cannot change {object} now"),
@@ -212,7 +166,7 @@ pub fn changes_locally(object: impl FnOnce() -> String) {
 
 /// Whether the session's transaction has changed ledger tables.
 pub fn has_changes() -> bool {
-    WORK.with_borrow(|work| !work.effects.changes.is_empty())
+    WORK.with_borrow(|work| work.changes.has_written())
 }
 
 /// The key of the only row of a ledger table that the transaction has changed or locked. None:
@@ -220,14 +174,7 @@ pub fn has_changes() -> bool {
 pub fn only_row(table: &str) -> Option<String> {
     WORK.with(|work| {
         let work = work.try_borrow().ok()?;
-        let effects = &work.effects;
-        let changed = effects
-            .changes
-            .iter()
-            .filter(|change| effects.leaves[change.leaf as usize].table.name == table)
-            .map(|change| effects.bytes(change.pk));
-        let locked = work.locked.iter().filter(|row| row.table == table);
-        let mut keys = changed.chain(locked.map(|row| &row.key[..]));
+        let mut keys = work.changes.keys(table);
         let first = keys.next()?;
         let values = decode_row(first)
             .ok()
@@ -254,35 +201,6 @@ pub fn write_set(
     isolation: Isolation,
     reads: &Reads,
     found: &[Found],
-) -> Result<Option<WriteSet>, WireError> {
-    WORK.with_borrow(|work| {
-        let hash = |table: usize, row: &[u8]| work.effects.leaves[table].table.rows.hash(row);
-        let mut locked = work.locked.iter().peekable();
-        let mut events = Vec::with_capacity(work.effects.changes.len() + work.locked.len());
-        for at in 0..=work.effects.changes.len() {
-            while let Some(row) = locked.next_if(|row| row.after == at) {
-                events.push(Event::Locked {
-                    table: &row.table,
-                    key: &row.key,
-                    hash: row.hash,
-                });
-            }
-            let Some(change) = work.effects.changes.get(at) else {
-                break;
-            };
-            let leaf = change.leaf as usize;
-            let image = |span| {
-                let row = work.effects.bytes(span);
-                let hash = hash(leaf, row);
-                Image { row, hash }
-            };
-            events.push(Event::Changed {
-                table: &work.effects.leaves[leaf].table.name,
-                key: work.effects.bytes(change.pk),
-                before: change.before.map(image),
-                after: change.after.map(|span| work.effects.bytes(span)),
-            });
-        }
-        captured::write_set(snapshot, isolation, &events, reads, found)
-    })
+) -> Option<WriteSet> {
+    WORK.with_borrow(|work| work.changes.write_set(snapshot, isolation, reads, found))
 }

@@ -13,8 +13,8 @@ use crate::pg::base::settings;
 use crate::pg::base::{catalog, subtransaction, version};
 use crate::pg::hooks;
 use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
-use crate::pg::run::executor_cache;
-use crate::pg::session_transaction;
+use crate::pg::run::{crossed, executor_cache, plpgsql};
+use crate::pg::session_transaction::{self, kept_locks};
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::{determinism, relations};
 use crate::transaction::{deploy, effects, sequences};
@@ -24,6 +24,10 @@ const PG_CONSTRAINT: u32 = 2606;
 /// pgrx names these functions by their arguments, of which they have one more since 17.
 const PG_LOGICAL_EMIT_TEXT: u32 = 3577;
 const PG_LOGICAL_EMIT_BYTES: u32 = 3578;
+
+/// Functions that take an advisory lock of the transaction; their numbers follow each other.
+const LOCKING: std::ops::RangeInclusive<u32> =
+    pg_sys::F_PG_ADVISORY_XACT_LOCK_INT8..=pg_sys::F_PG_TRY_ADVISORY_XACT_LOCK_SHARED_INT4_INT4;
 
 static WATCH: Watch = Watch {
     wanted,
@@ -39,8 +43,10 @@ pub fn install() {
     subtransaction::watch(&effects::HOOKS);
     subtransaction::watch(&sequences::HOOKS);
     subtransaction::watch(&executor_cache::HOOKS);
+    subtransaction::watch(&crossed::HOOKS);
     catalog::watch_relations();
     executor_cache::install();
+    plpgsql::install();
     reads::install();
     determinism::install();
 }
@@ -55,7 +61,7 @@ pub fn refuse_write(relation: Oid) {
         let name = tables::owner(relation)
             .map_or_else(|| catalog::display_name(relation), |t| t.name.clone());
         on_the_ledger(&name)
-            .hint("Submit the statement with SELECT chainify.execute('...').")
+            .hint("Submit the statement with SELECT chainify.execute('...'), or SET chainify.writes = 'effects' to write by plain SQL.")
             .raise();
     }
 }
@@ -76,7 +82,7 @@ fn relation(relation: Oid, access: Access) {
     match session::mode() {
         Mode::Client { .. } | Mode::Deploy => {
             if let Some(refused) = relations::refusal(relation, access) {
-                refused.raise();
+                refused.of_a_name().raise();
             }
         }
         Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
@@ -112,6 +118,9 @@ fn utility(statement: &Utility) {
             not_allowed(statement.command).raise()
         }
         Mode::Outside | Mode::Plain if !hooks::creating_extension() => {
+            if statement.is_lock {
+                kept_locks::note();
+            }
             if !statement.leaves_nothing {
                 changes_beside(statement.command);
             }
@@ -136,6 +145,9 @@ fn function(function: Oid) {
     match session::mode() {
         Mode::Client { .. } | Mode::Deploy => determinism::execution(function),
         Mode::Outside | Mode::Plain => {
+            if LOCKING.contains(&function.to_u32()) {
+                kept_locks::note();
+            }
             if let Some(name) = leaves_something(function) {
                 changes_beside(name);
             }
@@ -213,7 +225,9 @@ fn ddl(event: Ddl) {
         Mode::Deploy => deploy::note(event),
         Mode::Client { .. } => match event.change {
             Change::Truncate if tables::owner(event.object).is_some() => (),
-            Change::Truncate => relations::not_on_the_ledger(event.object).raise(),
+            Change::Truncate => relations::not_on_the_ledger(event.object)
+                .of_a_name()
+                .raise(),
             _ => not_allowed("changing database objects").raise(),
         },
         Mode::Outside | Mode::Plain => outside(event),

@@ -17,6 +17,7 @@ use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
+use crate::pg::base::subtransaction::is_read_only;
 use crate::transaction::request::{Refused, Request};
 use crate::transaction::{deploy, effects, planned};
 
@@ -42,10 +43,14 @@ pub type Executed = (LedgerBlock, Ran);
 /// when that does not give the certified block.
 pub type Cure<'c> = &'c dyn Fn(&Request, &dyn Fn() -> Executed) -> Option<Executed>;
 
+/// Drops what this database has alone and that would show, given the block's number; whether it
+/// changed definitions.
+pub type DropSurplus = fn(i64) -> bool;
+
 /// Runs and seals the block that is next, in parts where that pays. With a `cure` the block came
 /// out otherwise than certified before. Needs [`connected`](crate::pg::base::spi::connected), in
 /// the mode of the ledger's own work.
-pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
+pub fn execute(asked: Asked, cure: Option<Cure>, drop_surplus: DropSurplus) -> Executed {
     let standing = Standing::locked();
     let mut request = check_request(asked, &standing);
     if standing.half {
@@ -53,11 +58,13 @@ pub fn execute(asked: Asked, cure: Option<Cure>) -> Executed {
     }
     let request = request.with_runs();
     let cure = cure.filter(|_| !standing.half);
-    let run = match standing.half {
-        true => half_committed::complete,
-        false => run,
-    };
     lock_conflicts::before_locals(request.number, || {
+        // Other processes would not see what changed here.
+        let run = match (standing.half, || drop_surplus(request.number)) {
+            (true, _) => half_committed::complete,
+            (false, dropped) if dropped() => alone,
+            (false, _) => run,
+        };
         if leader::is_deploy(&request) || cure.is_some() {
             checkpoints::lock_bases();
         }
@@ -89,6 +96,18 @@ pub fn defined_by(request: &Request) -> Vec<Outcome> {
 fn sealed(request: &Request, run: fn(&Request) -> Ran) -> (LedgerBlock, Ran) {
     let ran = run(request);
     (seal::seal(request, &ran), ran)
+}
+
+/// Of a transaction of the block, 25006 is its own doing: the block itself may write.
+fn want_writable() {
+    if is_read_only() {
+        PgError::new(
+            b"25006",
+            "cannot execute a block in a read-only transaction",
+        )
+        .hint("Begin it with BEGIN READ WRITE.")
+        .raise()
+    }
 }
 
 fn out_of_turn(message: String) -> PgError {
@@ -183,6 +202,7 @@ impl Standing {
     /// One block at a time: the lock is held until the caller commits or rolls back, and nothing of
     /// an earlier block is open.
     fn locked() -> Standing {
+        want_writable();
         let Some(blocks) = relation_named("chainify_ledger", "block") else {
             out_of_turn("extension chainify is not installed in this database".into()).raise()
         };

@@ -1,7 +1,7 @@
 //! Errors of PostgreSQL for crates that know no PostgreSQL, and back.
 use chainify_worker::Failure;
 
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::PgError;
 
 impl From<PgError> for Failure {
     fn from(error: PgError) -> Self {
@@ -16,10 +16,8 @@ impl From<PgError> for Failure {
 impl From<Failure> for PgError {
     fn from(failure: Failure) -> Self {
         PgError {
-            sqlstate: SqlState::parse(&failure.sqlstate).unwrap_or(SqlState::new(b"XX000")),
-            message: failure.message,
             detail: failure.detail,
-            hint: None,
+            ..PgError::told(&failure.sqlstate, failure.message)
         }
     }
 }

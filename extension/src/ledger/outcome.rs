@@ -7,14 +7,33 @@ pub type Outcome = Result<u64, PgError>;
 /// Whether an error says something about this machine, not about the statement: such a one must
 /// never become an outcome, since other organisations may not see it. How deep the stack reaches
 /// (54001) depends on how PostgreSQL was built, and so may what it did not expect itself (XX000).
-pub fn is_of_the_machine(sqlstate: SqlState) -> bool {
-    is_of_the_moment(sqlstate) || matches!(sqlstate.as_str(), "54001" | "XX000")
+pub fn is_of_the_machine(error: &PgError) -> bool {
+    is_of_the_moment(error) || matches!(error.sqlstate.as_str(), "54001" | "XX000")
 }
 
 /// Whether it may be another one, or none, a moment later.
-pub fn is_of_the_moment(sqlstate: SqlState) -> bool {
-    let state = sqlstate.as_str();
-    let class = &state[..2];
-    matches!(class, "40" | "53" | "57" | "58" | "F0")
+pub fn is_of_the_moment(error: &PgError) -> bool {
+    let state = error.sqlstate.as_str();
+    matches!(&state[..2], "40" | "53" | "57" | "58" | "72" | "F0")
         || matches!(state, "55P03" | "XX001" | "XX002")
+        || SHARED
+            .iter()
+            .any(|(shared, beginning)| *shared == state && error.message.starts_with(beginning))
 }
+
+/// Whether an error with this SQLSTATE can be one of the machine. Its message may decide.
+pub fn may_be_of_the_machine(state: SqlState) -> bool {
+    let shared = SHARED.iter().any(|(shared, _)| *shared == state.as_str());
+    shared || is_of_the_machine(&PgError::of_state(state))
+}
+
+/// SQLSTATEs that a statement causes too, and how the machine's messages begin. A file that is not
+/// allowed, or on a disk that was made read-only, is 42501; a path that is no file is 42809. A
+/// library of another version lacks a function. Numbers of transactions run out.
+const SHARED: &[(&str, &str)] = &[
+    ("42501", "could not "),
+    ("42809", "could not "),
+    ("42883", "could not find function "),
+    ("54000", "database is not accepting commands"),
+    ("54000", "multixact \"members\" limit exceeded"),
+];

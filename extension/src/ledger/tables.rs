@@ -10,6 +10,7 @@ use crate::pg::base::catalog;
 use crate::pg::base::encode::{LedgerColumn, RowEncoder};
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::relation::{Lock, Relation, Shape};
+use crate::pg::base::stored_form::StoredForms;
 
 /// A table on the ledger.
 pub struct LedgerTable {
@@ -27,6 +28,7 @@ pub struct Leaf {
     pub table: Rc<LedgerTable>,
     pub relation: Oid,
     pub encoder: RowEncoder,
+    pub forms: StoredForms,
     /// Its columns when rows are recorded; a later transaction of the block may change them.
     pub shape: Shape,
 }
@@ -123,6 +125,7 @@ pub fn leaf(relation: Oid) -> Option<Rc<Leaf>> {
         table,
         relation,
         encoder,
+        forms: StoredForms::of(&open).or_raise(),
         shape: Shape::of(&open),
     });
     CACHE.with_borrow_mut(|c| c.leaves.insert(relation, leaf.clone()));

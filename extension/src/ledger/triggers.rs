@@ -15,7 +15,7 @@ pub struct Defect {
 }
 
 /// `tgtype` of pg_trigger: row 1, before 2, insert 4, delete 8, update 16, truncate 32. `$1` is the
-/// table.
+/// table. One trigger is there for columns whose values have several forms.
 const DEFECTS: &str = "
     SELECT format('%s on %I.%I, always enabled', w.name, n.nspname, r.relname),
         CASE WHEN NOT r.relhastriggers THEN 'hidden by pg_class.relhastriggers' ELSE CASE t.tgenabled WHEN 'D' THEN 'disabled' WHEN 'O' THEN 'enabled, not always' WHEN 'R' THEN 'enabled for replicas'
@@ -23,10 +23,11 @@ const DEFECTS: &str = "
     FROM (SELECT relid FROM pg_partition_tree($1) WHERE isleaf UNION SELECT $1) p (relid)
     JOIN pg_class r ON r.oid = p.relid AND r.relkind = 'r'
     JOIN pg_namespace n ON n.oid = r.relnamespace
-    CROSS JOIN (VALUES ('chainify_digest', 29), ('chainify_truncate', 34)) w (name, kind)
+    CROSS JOIN (VALUES ('chainify_digest', 29, 'chainify_ledger.digest()'::regprocedure), ('chainify_truncate', 34, 'chainify_ledger.digest()'),
+        ('chainify_store', 23, 'chainify_ledger.store()')) w (name, kind, function)
     LEFT JOIN pg_trigger t ON t.tgrelid = r.oid AND t.tgname = w.name
-    WHERE (r.relhastriggers AND t.tgenabled = 'A' AND t.tgtype = w.kind AND t.tgqual IS NULL AND t.tgattr = ''
-        AND t.tgfoid = 'chainify_ledger.digest()'::regprocedure) IS NOT TRUE
+    WHERE (w.name <> 'chainify_store' OR chainify_ledger.columns_of_many_forms(r.oid) IS NOT NULL)
+        AND (r.relhastriggers AND t.tgenabled = 'A' AND t.tgtype = w.kind AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgfoid = w.function) IS NOT TRUE
     UNION ALL
     SELECT format('no other trigger of the ledger on %I.%I', n.nspname, r.relname), t.tgname::text
     FROM (SELECT relid FROM pg_partition_tree($1) UNION SELECT $1) p (relid)
@@ -34,6 +35,7 @@ const DEFECTS: &str = "
     JOIN pg_namespace n ON n.oid = r.relnamespace
     JOIN pg_trigger t ON t.tgrelid = r.oid AND t.tgname LIKE 'chainify\\_%'
     WHERE t.tgname NOT IN ('chainify_digest', 'chainify_truncate')
+        AND NOT (t.tgname = 'chainify_store' AND chainify_ledger.columns_of_many_forms(r.oid) IS NOT NULL)
     ORDER BY 1";
 
 /// The triggers that are missing, disabled or replaced.

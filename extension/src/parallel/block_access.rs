@@ -239,7 +239,7 @@ impl<'b> Found<'b> {
         match found {
             Ok(Some(beside)) => Member::Effects(all, beside),
             Ok(None) => Member::Refused,
-            Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
+            Err(error) if is_of_the_moment(&error) => error.raise(),
             Err(_) => Member::Everything,
         }
     }
@@ -255,8 +255,8 @@ impl<'b> Found<'b> {
         let kept = plans::kept_access(role, proposal);
         match kept.map_or_else(|| analyse(role, proposal, &is_prepared), Ok) {
             Ok(execution) => self.execution(role, proposal, execution),
-            Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
-            Err(error) if is_of_the_machine(error.sqlstate) => Member::Everything,
+            Err(error) if is_of_the_moment(&error) => error.raise(),
+            Err(error) if is_of_the_machine(&error) => Member::Everything,
             Err(_) if !is_prepared.get() => Member::Refused,
             Err(_) => Member::Everything,
         }

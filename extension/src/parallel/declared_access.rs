@@ -261,7 +261,7 @@ pub fn look_up(asked: &[Asked], left: &mut Duration) -> Vec<Vec<Rows>> {
 fn unless_it_fails<T>(text: &str, result: Result<T, PgError>) -> Option<T> {
     match result {
         Ok(found) => Some(found),
-        Err(error) if is_of_the_moment(error.sqlstate) => error.raise(),
+        Err(error) if is_of_the_moment(&error) => error.raise(),
         Err(error) => {
             pgrx::log!("declared access is not known: {}: {text}", error.message);
             None

@@ -240,7 +240,7 @@ fn prepared(
     };
     let of_all = analysed(Role::bootstrap())?;
     let own = match role.map(analysed) {
-        Some(Err(error)) if is_of_the_machine(error.sqlstate) => return Err(error),
+        Some(Err(error)) if is_of_the_machine(&error) => return Err(error),
         Some(Ok(own)) if own.template()? != of_all.template()? => Some(own),
         // The same, or what cannot be analysed here fails in the block before it reads anything.
         _ => None,

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
+use crate::pg::access::plpgsql::kept;
 use crate::pg::base::error::enter;
 use crate::pg::base::lists::nodes;
 use crate::pg::base::next::Next;
@@ -43,6 +44,7 @@ pub struct Utility<'a> {
     pub command: &'a str,
     pub is_truncate: bool,
     pub is_call: bool,
+    pub is_lock: bool,
     /// A step of a statement that came by already.
     pub part_of_another: bool,
     /// TRUNCATE ... RESTART IDENTITY.
@@ -254,6 +256,7 @@ unsafe extern "C-unwind" fn on_utility(
                     command: &tag.to_string_lossy(),
                     is_truncate: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt,
                     is_call: (*node).type_ == pg_sys::NodeTag::T_CallStmt,
+                    is_lock: (*node).type_ == pg_sys::NodeTag::T_LockStmt,
                     part_of_another: context
                         == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_SUBCOMMAND,
                     restarts_sequences: (*node).type_ == pg_sys::NodeTag::T_TruncateStmt
@@ -265,7 +268,7 @@ unsafe extern "C-unwind" fn on_utility(
                     leaves_nothing: leaves_nothing(node),
                 });
                 if (*node).type_ == pg_sys::NodeTag::T_CallStmt {
-                    replaced = crate::pg::run::planning::check_call(statement);
+                    replaced = crate::pg::run::planning::check_call(statement, text);
                 }
             }
             (course, replaced)
@@ -369,6 +372,9 @@ unsafe extern "C-unwind" fn on_ddl(
                 }
                 _ => return,
             };
+            if change == Change::Create && class == pg_sys::ProcedureRelationId {
+                kept::made(object);
+            }
             if let Some(watch) = WATCH.get() {
                 (watch.ddl)(Ddl {
                     change,

@@ -13,6 +13,7 @@
 mod block_retry;
 mod elsewhere;
 mod ending;
+pub mod kept_locks;
 mod kept_settings;
 mod messages;
 mod prepared;
@@ -96,6 +97,7 @@ static HOOKS: Hooks = Hooks {
         END.set(None);
         REASON.set(None);
         CHANGED.set(false);
+        kept_locks::end();
         retry::ends();
         BLOCK.set(CHAIN.take());
     },

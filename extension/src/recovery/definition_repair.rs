@@ -31,8 +31,8 @@ use crate::recovery::scrub;
 use crate::verify::finding::Finding;
 
 /// One statement that puts something back.
-struct Repair {
-    of: String,
+pub struct Repair {
+    pub of: String,
     /// The role that runs it; None: the extension's owner, a statement that runs nothing of a
     /// user's.
     owner: Option<String>,
@@ -41,7 +41,7 @@ struct Repair {
     key: Value,
     expected: Option<String>,
     found: Option<String>,
-    statement: String,
+    pub statement: String,
     /// It takes away what is not to be there.
     takes_away: bool,
 }
@@ -74,13 +74,13 @@ pub fn put_back(
         ));
     }
     lock(&tables);
-    of_objects(client).iter().try_for_each(run)?;
+    of_objects(client).iter().try_for_each(Repair::run)?;
     spi::connected(|| spi::query("SELECT chainify_ledger.find_definitions()", &[], |_| ()));
     let (extra, missing): (Vec<_>, Vec<_>) =
         of_tables(client).into_iter().partition(|r| r.takes_away);
-    extra.iter().try_for_each(run)?;
+    extra.iter().try_for_each(Repair::run)?;
     make(client, number, &tables, &missing)?;
-    cured.extend(extra.into_iter().chain(missing).map(Repair::cured));
+    cured.extend(extra.iter().chain(&missing).map(Repair::cured));
     cured.extend(enable_foreign_keys());
     for table in &tables {
         if !triggers::defects(client, Sees::Latest, table).is_empty() {
@@ -164,7 +164,7 @@ fn make(
     tables: &[LedgerTable],
     missing: &[Repair],
 ) -> Result<(), PgError> {
-    let refused = match subtransaction(|| missing.iter().try_for_each(run)) {
+    let refused = match subtransaction(|| missing.iter().try_for_each(Repair::run)) {
         Err(error) if error.sqlstate.as_str().starts_with("23") => error,
         other => return other,
     };
@@ -175,44 +175,45 @@ fn make(
         let told = Scan::told(client, table, number);
         put_rows_right(client, table, &table.expected_rows(number), &told)?;
     }
-    missing.iter().try_for_each(run)
+    missing.iter().try_for_each(Repair::run)
 }
 
 impl Repair {
-    fn cured(self) -> Cured {
-        let text = |text: Option<String>| text.map(|text| JsonB(json!(text)));
+    pub fn cured(&self) -> Cured {
+        let text = |text: &Option<String>| text.as_ref().map(|text| JsonB(json!(text)));
         let finding = Finding {
             what: "definition",
-            key: Some(JsonB(self.key)),
-            expected: text(self.expected),
-            found: text(self.found),
+            key: Some(JsonB(self.key.clone())),
+            expected: text(&self.expected),
+            found: text(&self.found),
         };
         Cured::of_finding(&self.of, finding)
     }
-}
 
-/// Runs it, with the right to make something there while it does. The statement is read under the
-/// path of own SQL. Functions that it calls may name their helpers without a schema, as in a block:
-/// then it runs again under a block's path. The state root decides whether the definition is the
-/// one agreed on (R12).
-fn run(repair: &Repair) -> Result<(), PgError> {
-    let qualified = |sql: &str| {
-        spi::connected(|| spi::execute(sql, &[]));
-    };
-    let in_block = |sql: &str| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ())));
-    run_as_owner(repair, &qualified)
-        .or_else(|error| match error.sqlstate.as_str() {
-            // An undefined function, table or other object.
-            "42883" | "42P01" | "42704" => run_as_owner(repair, &in_block),
-            _ => Err(error),
-        })
-        .map_err(|error| match error.sqlstate.as_str() {
-            state if state.starts_with("23") || state.starts_with("57") => error,
-            _ => beyond_repair(format!(
-                "{} cannot be put back: {}.",
-                repair.key, error.message
-            )),
-        })
+    /// Runs it, with the right to make something there while it does. The statement is read under
+    /// the path of own SQL. Functions that it calls may name their helpers without a schema, as in
+    /// a block: then it runs again under a block's path. The state root decides whether the
+    /// definition is the one agreed on (R12).
+    pub fn run(&self) -> Result<(), PgError> {
+        let qualified = |sql: &str| {
+            spi::connected(|| spi::execute(sql, &[]));
+        };
+        let in_block =
+            |sql: &str| spi::connected(|| under_path(|| spi::as_caller(sql, &[], |_| ())));
+        run_as_owner(self, &qualified)
+            .or_else(|error| match error.sqlstate.as_str() {
+                // An undefined function, table or other object.
+                "42883" | "42P01" | "42704" => run_as_owner(self, &in_block),
+                _ => Err(error),
+            })
+            .map_err(|error| match error.sqlstate.as_str() {
+                state if state.starts_with("23") || state.starts_with("57") => error,
+                _ => beyond_repair(format!(
+                    "{} cannot be put back: {}.",
+                    self.key, error.message
+                )),
+            })
+    }
 }
 
 fn run_as_owner(repair: &Repair, as_owner: &dyn Fn(&str)) -> Result<(), PgError> {
@@ -243,6 +244,19 @@ fn may_create(schema: &str, role: &str) -> bool {
     let arguments = [cell(role.to_owned()), cell(schema.to_owned())];
     spi::connected(|| spi::query(sql, &arguments, |row| may = row.must(1)));
     may
+}
+
+/// Parts of tables that are to go, and indexes to be made that may refuse rows: all that a
+/// definition has alone and that would show, table by table.
+pub fn surplus(client: &SpiClient<'_>) -> Vec<Repair> {
+    let index = |repair: &Repair| {
+        let expected = repair.expected.as_deref();
+        expected.is_some_and(|line| line.starts_with("index "))
+    };
+    let mut repairs = of_tables(client);
+    repairs.retain(|repair| repair.takes_away || index(repair));
+    repairs.sort_by(|a, b| a.of.cmp(&b.of)); // stable: what is to go stays first
+    repairs
 }
 
 /// Parts of tables, what is to go first.

@@ -111,6 +111,13 @@ fn more_is_open(kind: Kind) -> bool {
     more
 }
 
+/// Records what went before a block ran.
+pub fn add_dropped(cured: &[Cured], number: i64) {
+    if !cured.is_empty() {
+        add_cured(cured, number, "definitions");
+    }
+}
+
 /// A record of its own, closed.
 fn add_cured(cured: &[Cured], number: i64, cured_by: &str) {
     spi::connected(|| {

@@ -390,7 +390,8 @@ fn check_made(client: &SpiClient<'_>, told: &States) -> Result<(), PgError> {
     if let Some((name, _)) = differs {
         return Err(beyond_repair(format!(
             "Table {name} is not here, or is defined otherwise, after all DEPLOY transactions."
-        )));
+        ))
+        .hint("The locale of the database has to be that of the other organisations: compare chainify.environment()."));
     }
     let made = Vec::from_iter(definitions::entry(client, Sees::Latest));
     if made != told.1 {

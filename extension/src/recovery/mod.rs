@@ -24,6 +24,7 @@ pub mod replay;
 pub mod row_repair;
 pub mod scrub;
 pub mod start_over;
+pub mod surplus;
 pub mod take_over_block;
 pub mod tell_foundation;
 pub mod tell_rows;

@@ -18,7 +18,7 @@ use crate::recovery::cured::Cured;
 use crate::recovery::deviations;
 use crate::recovery::deviations::Kind;
 use crate::recovery::{
-    checkpoint_repair, definition_repair, index_repair, replay, row_repair, start_over,
+    checkpoint_repair, definition_repair, index_repair, replay, row_repair, start_over, surplus,
 };
 
 crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
@@ -91,6 +91,7 @@ impl Recovery {
             lock_conflicts::before_locals(self.deviating, || {
                 spi::connect(|client| {
                     check_position(client, self.number).or_raise();
+                    surplus::before_block(self.deviating);
                     start_over::start_over(client, self.deviating, self.found).or_raise();
                 })
             })
@@ -117,8 +118,12 @@ impl Recovery {
                 spi::connect(|client| {
                     check_position(client, number).or_raise();
                     half_committed::take_back(number);
+                    // Definitions has them among what it puts back.
+                    if !matches!(kind, Kind::Definitions) {
+                        cured = surplus::drop_all();
+                    }
                     if number > 0 {
-                        cured = by(client, number, &self.certified).or_raise();
+                        cured.extend(by(client, number, &self.certified).or_raise());
                     }
                 })
             });
@@ -142,8 +147,9 @@ impl Recovery {
             spi::connect(|client| {
                 check_position(client, number).or_raise();
                 half_committed::take_back(number);
+                cured = lock_conflicts::before_locals(deviating, surplus::drop_all);
                 if number > 0 {
-                    cured = by(client, number, &self.certified).or_raise();
+                    cured.extend(by(client, number, &self.certified).or_raise());
                     if deviating == number {
                         cured.extend(checkpoint_repair::drop_false(client, number));
                     }

@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use chainify_rules::determinism::of_type;
 pub use chainify_rules::finding::Finding;
 use chainify_rules::functions::{self, Database};
-use chainify_rules::level::Level;
+use chainify_rules::level::{Language, Level};
 use chainify_rules::plans::{planned, Asker, Origin, Planned, Plans};
 use chainify_rules::refusal::Refusal;
 use chainify_rules::settings::Determinism;
@@ -13,13 +14,15 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::session;
 use crate::ledger::session::Mode;
+use crate::ledger::tables;
+use crate::pg::access::plpgsql::variables;
 use crate::pg::base::catalog;
 use crate::pg::base::collation;
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::describe::function_facts;
 use crate::pg::run::planning;
-use crate::pg::run::planning::Watch;
+use crate::pg::run::planning::{Agreed, Watch};
 use crate::rules::agreed_settings;
 
 impl From<Refusal> for PgError {
@@ -50,6 +53,10 @@ static WATCH: Watch = Watch {
     query,
     alone,
     draws,
+    agreed: Agreed {
+        is_agreed: |relation| tables::owner(relation).is_some(),
+        planned_outside: || PLANS.set(PLANS.get().noted_unchecked()),
+    },
 };
 
 thread_local! {
@@ -76,7 +83,7 @@ fn wanted() -> bool {
     PLANS.get().executes()
 }
 
-fn query(level: &Level, origin: Origin) {
+fn query(level: &Level, origin: Origin) -> bool {
     let asker = match session::mode() {
         Mode::Client { .. } => Asker::Client,
         Mode::Deploy => Asker::Deploy,
@@ -84,9 +91,14 @@ fn query(level: &Level, origin: Origin) {
     };
     match planned(level, asker, origin, &Here) {
         Planned::Fine => {}
+        // Relations were looked up before this. Whether they are on the ledger is asked later.
+        Planned::Refused(finding) if level.reads() => {
+            PgError::from(finding.refusal()).of_a_name().raise()
+        }
         Planned::Refused(finding) => PgError::from(finding.refusal()).raise(),
         Planned::Unchecked => PLANS.set(PLANS.get().noted_unchecked()),
     }
+    !level.fails_alike() && agreed_settings::determinism() == Determinism::Strict
 }
 
 /// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's
@@ -115,6 +127,13 @@ pub fn execution(function: Oid) {
     let facts = function_facts::function(function);
     if let Some(finding) = functions::execution_finding(&facts) {
         PgError::from(finding.refusal()).raise();
+    }
+    if facts.language == Language::Checked && !facts.aggregate && !function_facts::is_sql(function)
+    {
+        let of = variables::object_identifier(function).unwrap_or_else(|error| error.raise());
+        if let Some(name) = of {
+            PgError::from(of_type(name).refusal()).raise();
+        }
     }
     EXECUTABLE.with_borrow_mut(|(_, known)| known.insert(function.to_u32()));
 }

@@ -16,7 +16,7 @@ use chainify_ledger::node_messages::{
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::PgError;
 use crate::pg::base::latch::{pause, wait_for_socket, Interest, Woken};
 
 /// How long to try to be accepted by a node whose queue of connections is full.
@@ -66,10 +66,9 @@ pub fn ask(path: &str, body: RequestBody, deadline: Instant) -> Result<ResponseB
 fn node_error(error: NodeError) -> PgError {
     let optional = |text: String| Some(text).filter(|text| !text.is_empty());
     PgError {
-        sqlstate: SqlState::parse(&error.sqlstate).unwrap_or(SqlState::new(b"XX000")),
-        message: error.message,
         detail: optional(error.detail),
         hint: optional(error.hint),
+        ..PgError::told(&error.sqlstate, error.message)
     }
 }
 

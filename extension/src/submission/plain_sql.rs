@@ -16,7 +16,7 @@ use crate::guard::{plain_sql, prepared};
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::catalog::greatest;
+use crate::pg::base::catalog::{self, greatest};
 use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::interrupts::drop_cancel;
@@ -47,6 +47,7 @@ static WATCH: Watch = Watch {
     has_changes: plain_sql::has_changes,
     early_triggers: plain_sql::early_triggers,
     take,
+    keeps_lock,
     prepares: prepared::before_prepare,
     gives_up: || lock_conflicts::gives_up(plain_sql::only_row),
     cancelled: lock_conflicts::take_cancel,
@@ -84,6 +85,15 @@ fn needs_part(statement: &Statement) -> bool {
         return false;
     }
     may && tables::is_own() && submitting_role(Need::Client).is_ok()
+}
+
+/// Blocks lock tables on the ledger, with their views and sequences, and the ledger's own.
+fn keeps_lock(table: Oid) -> bool {
+    let own = catalog::schema_name(catalog::schema_of(table))
+        .is_some_and(|schema| schema.starts_with("chainify"));
+    let other =
+        catalog::is_catalog(table) || catalog::is_view(table) || catalog::is_sequence(table);
+    !own && !other && tables::owner(table).is_none()
 }
 
 /// The changes to come are of the role that the session has now. A SECURITY DEFINER function, which
@@ -129,8 +139,7 @@ fn take() -> Option<Box<dyn Remaining>> {
         Isolation::Serializable => session::unrecorded(found).or_raise(),
         _ => (Reads::default(), Vec::new()),
     };
-    let set = plain_sql::write_set(snapshot, isolation(), &reads, &found)
-        .unwrap_or_else(|error| PgError::new(b"XX000", error.to_string()).raise())?;
+    let set = plain_sql::write_set(snapshot, isolation(), &reads, &found)?;
     let effects = set.encode();
     if effects.len() > WRITE_SET_BYTES_MAX {
         PgError::new(

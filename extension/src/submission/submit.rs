@@ -11,7 +11,7 @@ use crate::guard::plain_sql;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::ledger::tables;
-use crate::pg::base::error::{PgError, SqlState};
+use crate::pg::base::error::PgError;
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
 use crate::pg::base::{settings, version};
@@ -276,18 +276,12 @@ pub fn unexpected_answer(asked: &str) -> PgError {
 
 /// The error of a transaction that failed.
 pub fn failure(outcome: Outcome) -> PgError {
-    let sqlstate = SqlState::parse(&outcome.sqlstate).unwrap_or(SqlState::new(b"XX000"));
     let place = match outcome.block {
         0 => "was refused by the order".to_owned(),
         block => format!("failed in block {block}"),
     };
     let detail = format!("Transaction {} {place}.", bytea(&outcome.id));
-    PgError {
-        sqlstate,
-        message: outcome.message,
-        detail: Some(detail),
-        hint: None,
-    }
+    PgError::told(&outcome.sqlstate, outcome.message).detail(detail)
 }
 
 /// As bytea prints it.

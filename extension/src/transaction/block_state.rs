@@ -52,6 +52,8 @@ pub struct BlockState {
     pub made: RefCell<Vec<Address>>,
     /// Objects that it dropped: the same.
     pub dropped: RefCell<Vec<Dropped>>,
+    /// Relations whose rows it wrote anew, into another file: the same.
+    pub rewritten: RefCell<Vec<Oid>>,
     /// The statement itself has begun, and further ones come from functions that it calls: a hook
     /// asks.
     pub started: Cell<bool>,

@@ -3,13 +3,15 @@
 //!
 //! A statement runs as the client's role, with that role's rights, under the settings of a block.
 //! An object that it creates, alters or grants on is under the ledger from then on: its definition
-//! enters the state root (spec/formats.md, "Definitions"). `chainify_ledger.follow`
-//! (extension/sql/36_deploy.sql) makes the changes that have to follow in the ledger's own tables
-//! (history, checkpoint, triggers, columns). It has the rights of the extension's owner and calls
-//! nothing that a client wrote.
+//! enters the state root (spec/formats.md, "Definitions"). `chainify_ledger.follow` and
+//! `follow_tables` (extension/sql/36_deploy.sql) make the changes that have to follow in the
+//! ledger's own tables (history, checkpoint, triggers, columns). They have the rights of the
+//! extension's owner and call nothing that a client wrote.
 
 use chainify_codec::{deploy_effects, Hash};
-use chainify_rules::deploy::{dropped_as_well, not_on_ledger, refusal_of_all, Statement};
+use chainify_rules::deploy::{
+    dropped_as_well, not_on_ledger, refusal_of_all, values_of_row_type, Statement,
+};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::known_definitions;
@@ -22,6 +24,7 @@ use crate::ledger::tables;
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::relation::{ColumnDef, Lock, Relation};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::query;
 use crate::pg::ddl::deploy_statements::{parse_definitions, Definition, Kind};
@@ -85,8 +88,16 @@ pub fn run(role: Role, sql: &str, at: At) -> Outcome {
         return Err(refusal.into());
     }
     determinism::before_transaction();
+    let mut behind = false;
     for definition in &definitions {
-        run_one(role, definition, at)?;
+        if behind && !leaves_rows(definition.kind) {
+            follow_tables(&[], at)?;
+            behind = false;
+        }
+        behind |= run_one(role, definition, at)?;
+    }
+    if behind {
+        follow_tables(&[], at)?;
     }
     attempt(|| query("SELECT chainify_ledger.refresh_definitions()", &[], |_| ()))?;
     Ok(definitions.len() as u64)
@@ -100,13 +111,33 @@ fn statement<'d>(definition: &'d Definition) -> Statement<'d> {
     }
 }
 
-fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
+/// Whether a statement of this kind leaves rows and columns of tables as they are. Several such
+/// statements are followed together: one looks at all partitions of a table.
+fn leaves_rows(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::CreateTable
+            | Kind::CreateIndex
+            | Kind::CreateView
+            | Kind::CreateFunction
+            | Kind::CreateSchema
+            | Kind::CreateType
+            | Kind::CreateSequence
+            | Kind::Grant
+            | Kind::Comment
+    )
+}
+
+/// True: tables on the ledger are still to be followed.
+fn run_one(role: Role, definition: &Definition, at: At) -> Result<bool, PgError> {
     let targets = role.run(|| definition.targets())?;
     let targets: Vec<Address> = targets.into_iter().map(whole).collect();
     for target in &targets {
         check_under_ledger(*target)?;
     }
     deploy_checks::before(role, definition, &targets)?;
+    block(|block| block.started.set(false));
+    deploy_checks::without_frozen_time(role, definition)?;
     let columns = deploy_checks::columns_of(&targets);
     let relations: Vec<Oid> = of_class(&targets, catalog::RELATIONS).collect();
     let sequences = definition.changes_sequences();
@@ -116,18 +147,28 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
     block(|block| {
         block.made.take();
         block.dropped.take();
+        block.rewritten.take();
         block.started.set(false);
     });
     role.run(|| session::with(Mode::Deploy, || definition.run()))?;
     let (made, dropped) = block(|block| (block.made.take(), block.dropped.take()));
     if definition.kind == Kind::Comment {
-        return Ok(()); // decides nothing
+        return Ok(false); // decides nothing
     }
-    let touched: Vec<Address> = made.iter().chain(&targets).copied().collect();
+    // A partition leaves the table that it is made of as it is.
+    let kept = definition.kind == Kind::CreateTable;
+    let changed: &[Address] = if kept { &[] } else { &targets };
+    let touched: Vec<Address> = made.iter().chain(changed).copied().collect();
     attempt(|| deploy_checks::temporary(&touched))??;
     let gone = dropped.iter().map(|d| d.object);
     let altered: Vec<Address> = targets.iter().copied().chain(gone).collect();
-    follow(definition, &made, &altered, &emptied(&dropped), at)?;
+    let mut anew = emptied(&dropped);
+    anew.extend(attempt(written_anew)?);
+    follow(definition, &made, &altered, at)?;
+    let behind = anew.is_empty() && leaves_rows(definition.kind);
+    if !behind {
+        follow_tables(&anew, at)?;
+    }
     if sequences {
         attempt(|| sequences::after_statement(&relations, at.tx))?;
     }
@@ -136,7 +177,8 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<(), PgError> {
         .copied()
         .filter(|m| !targets.contains(m))
         .collect();
-    attempt(|| deploy_checks::after(role, &checked, &targets, &columns))?
+    attempt(|| deploy_checks::after(role, &checked, changed, &columns))??;
+    Ok(behind)
 }
 
 fn of_class(objects: &[Address], class: Oid) -> impl Iterator<Item = Oid> + '_ {
@@ -149,6 +191,20 @@ fn emptied(dropped: &[Dropped]) -> Vec<Oid> {
     let gone = |root: &Oid| dropped.iter().any(|d| d.object.object == *root);
     let roots = dropped.iter().filter_map(|d| d.root);
     roots.filter(|root| !gone(root)).collect()
+}
+
+/// Tables on the ledger of which the statement wrote rows anew.
+///
+/// Invariant X15: each of them starts a version, so that no row is other than agreed, whatever the
+/// statement computed.
+fn written_anew() -> Vec<Oid> {
+    let rewritten = block(|block| block.rewritten.take());
+    let on_ledger = rewritten
+        .into_iter()
+        .filter(|r| tables::owner(*r).is_some());
+    on_ledger
+        .map(|r| catalog::partition_root(r).unwrap_or(r))
+        .collect()
 }
 
 /// The object as the ledger knows it: of an index, a constraint, a policy its table; of a domain's
@@ -186,7 +242,6 @@ fn follow(
     definition: &Definition,
     made: &[Address],
     targets: &[Address],
-    emptied: &[Oid],
     at: At,
 ) -> Result<(), PgError> {
     let classes = |list: &[Address]| list.iter().map(|a| a.class).collect::<Vec<Oid>>();
@@ -196,27 +251,54 @@ fn follow(
         cell(objects(made)),
         cell(classes(targets)),
         cell(objects(targets)),
-        cell(emptied.to_vec()),
         cell(definition.roles.clone()),
         cell(at.block),
         cell(at.tx as i32),
     ];
-    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7, $8)";
+    let sql = "SELECT chainify_ledger.follow($1, $2, $3, $4, $5, $6, $7)";
     attempt(|| query(sql, &args, |_| ())).map(drop)
 }
 
-/// A DDL event of the statement being run (guard/writes.rs): notes what it makes and drops. Raises
-/// CH004 for what it must not drop.
+fn follow_tables(anew: &[Oid], at: At) -> Result<(), PgError> {
+    let args = [cell(anew.to_vec()), cell(at.block), cell(at.tx as i32)];
+    let sql = "SELECT chainify_ledger.follow_tables($1, $2, $3)";
+    attempt(|| query(sql, &args, |_| ())).map(drop)
+}
+
+/// A DDL event of the statement being run (guard/writes.rs): notes what it makes, drops and writes
+/// anew. Raises CH004 for what it must not change.
 pub fn note(event: Ddl) {
     let object = Address {
         class: event.class,
         object: event.object,
     };
+    let relation = event.class == catalog::RELATIONS;
+    if relation && event.column > 0 && matches!(event.change, Change::Create | Change::Drop) {
+        refuse_other_rows(event.object);
+    }
     match event.change {
+        // PostgreSQL gives the relation the file of the new rows.
+        Change::Alter if event.internal && relation => {
+            block(|block| block.rewritten.borrow_mut().push(event.object))
+        }
         _ if event.internal => {}
         Change::Create => note_made(object),
         Change::Drop => note_dropped(object, event.column),
         _ => {}
+    }
+}
+
+/// A column comes or goes: values of the relation's row type would be others, in rows on the ledger
+/// and in their history.
+fn refuse_other_rows(changed: Oid) {
+    let row_type = catalog::row_type(changed);
+    for (holder, table) in tables::all() {
+        let columns = Relation::open(holder, Lock::AccessShare).columns();
+        let holds = |c: &&ColumnDef| catalog::type_contains(c.type_oid, row_type);
+        if let Some(column) = columns.iter().find(holds) {
+            let changed = catalog::display_name(changed);
+            PgError::from(values_of_row_type(&changed, &table.name, &column.name)).raise();
+        }
     }
 }
 

@@ -3,17 +3,23 @@
 //! on what is not there yet) is checked when it runs (invariant X6).
 use chainify_rules::deploy as rules;
 use chainify_rules::deploy::Body;
-use chainify_rules::functions::named;
-use chainify_sqltext::called_names;
+use chainify_rules::determinism::frozen_time;
+use chainify_rules::functions::{execution_finding, named};
+use chainify_rules::immutable;
+use chainify_sqltext::{called_names, may_read_clock, strings};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::is_of_the_machine;
+use crate::ledger::session;
+use crate::ledger::session::Mode;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
 use crate::pg::base::catalog;
+use crate::pg::base::clock::without_clock;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::query;
+use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::ddl::deploy_statements::Definition;
 use crate::pg::ddl::inspect::{inspect_parsed_function, inspect_shown, inspect_sql_function};
 use crate::pg::ddl::targets::Address;
@@ -30,6 +36,28 @@ pub fn before(role: Role, definition: &Definition, targets: &[Address]) -> Resul
         }
     }
     refuse_levels(&role.run(|| definition.conversions())?, false)
+}
+
+/// A definition would keep the time that a literal in it read, that of this block. PostgreSQL alone
+/// can tell where such a literal stands and of what type it is. So a statement in which one may
+/// stand is tried where there is no clock, and undone. Errors: CH006.
+pub fn without_frozen_time(role: Role, definition: &Definition) -> Result<(), PgError> {
+    if !strings(definition.text).iter().any(|s| may_read_clock(s)) {
+        return Ok(());
+    }
+    const UNDONE: &[u8; 5] = b"CH000";
+    let tried = subtransaction(|| {
+        without_clock(|| role.run(|| session::with(Mode::Deploy, || definition.run())))?;
+        Err::<(), _>(PgError::new(UNDONE, "tried"))
+    });
+    match tried {
+        Err(error) if error.sqlstate.as_str() == "22008" => {
+            let literal = format!("a literal in {} that reads the clock", definition.command);
+            Err(frozen_time(&literal).refusal().into())
+        }
+        Err(error) if is_of_the_machine(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// NOT NULL is a constraint with a name in later majors than 15: of domains since 17, of tables
@@ -186,19 +214,39 @@ const OF_DOMAIN: &str = "
                              || CASE WHEN t.typcollation <> 0 THEN ' COLLATE ' || t.typcollation::pg_catalog.regcollation ELSE '' END)
     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c' WHERE t.oid = $1 AND t.typtype = 'd'";
 
+/// Refuses a table whose rows are put into partitions by functions that give another hash in
+/// another database: of an enumeration, and of arrays and rows that may hold one. Errors: CH006.
+fn partitioned_by_hash(table: Oid) -> Result<(), PgError> {
+    let sql = "SELECT DISTINCT p.amproc::oid
+        FROM pg_catalog.pg_partitioned_table t, LATERAL pg_catalog.unnest(t.partclass::oid[]) k (class)
+        JOIN pg_catalog.pg_opclass c ON c.oid = k.class
+        JOIN pg_catalog.pg_amproc p ON p.amprocfamily = c.opcfamily AND p.amproclefttype = c.opcintype
+            AND p.amprocrighttype = c.opcintype AND p.amprocnum = 2
+        WHERE t.partrelid = $1 AND t.partstrat = 'h' ORDER BY 1";
+    let mut hashes: Vec<Oid> = Vec::new();
+    query(sql, &[cell(table)], |row| hashes.push(row.must(1)));
+    let mut findings = hashes
+        .into_iter()
+        .filter_map(|f| execution_finding(&facts(f)));
+    findings.next().map_or(Ok(()), |f| Err(f.refusal().into()))
+}
+
 fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
+    partitioned_by_hash(table)?;
     let all = format!("{RELATION} {UNSEEN} UNION ALL {OTHERS}");
     check_queries(role, &all, &[cell(table), cell(had)], |_| true)
 }
 
-/// Of a table that comes under the ledger as it is: collations that no statement on its rows would
-/// show. Functions that its checks call run when a row comes, which fails then. Errors: CH006.
+/// Of a table that comes under the ledger as it is: collations, and values of the session or of one
+/// database, that no statement on its rows would show. Functions that its checks call run when a
+/// row comes, which fails then. Errors: CH006.
 pub fn attached(table: Oid) -> Result<(), PgError> {
     temporary(&[Address {
         class: catalog::RELATIONS,
         object: table,
     }])?;
-    let counts = |f: &Finding| f.by_collation;
+    let counts = |f: &Finding| f.by_collation || f.silent;
+    partitioned_by_hash(table)?;
     let owner = Role::owner_of(table);
     check_queries(
         owner,
@@ -236,7 +284,7 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
     let mut found = None;
     // Not of functions whose arguments get their types, or whose names their meaning, when they are
     // called; no transaction can call a trigger's.
-    let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL
+    let sql = "SELECT l.lanname::text, p.prosrc, p.prosqlbody IS NOT NULL, p.proconfig IS NULL, p.provolatile = 'i'
         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
         WHERE p.oid = $1 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
           AND NOT EXISTS (SELECT FROM pg_catalog.unnest(p.proargtypes::oid[]) a JOIN pg_catalog.pg_type t ON t.oid = a
@@ -247,6 +295,7 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
             row.must::<String>(2),
             row.must::<bool>(3),
             row.must::<bool>(4),
+            row.must::<bool>(5),
         ))
     });
     let at = |place: String| {
@@ -256,13 +305,20 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
             error
         }
     };
-    let Some((language, body, parsed, plain)) = found else {
+    let Some((language, body, parsed, plain, immutable)) = found else {
         return Ok(()); // checked when it runs
+    };
+    let refuse_levels = |levels: &[Level]| {
+        refuse_levels(levels, true)?;
+        match immutable.then(|| immutable::finding(levels)).flatten() {
+            Some(finding) => Err(finding.refusal().into()),
+            None => Ok(()),
+        }
     };
     match rules::body(&language, parsed, !plain) {
         Body::Parsed => {
             for (levels, number) in role.run(|| inspect_parsed_function(oid))?.iter().zip(1..) {
-                refuse_levels(levels, true).map_err(at(format!("statement {number}")))?;
+                refuse_levels(levels).map_err(at(format!("statement {number}")))?;
             }
             Ok(())
         }
@@ -272,7 +328,7 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
                 .into_iter()
                 .zip(1..)
             {
-                let checked = levels.and_then(|levels| refuse_levels(&levels, true));
+                let checked = levels.and_then(|levels| refuse_levels(&levels));
                 checked.map_err(at(format!("statement {number}")))?;
             }
             Ok(())
@@ -280,11 +336,9 @@ fn function(role: Role, oid: Oid) -> Result<(), PgError> {
         Body::Statements => {
             for statement in role.run(|| plpgsql_statements(oid))? {
                 let checked = match statement.found {
-                    Found::Queries(levels) => refuse_levels(&levels, true),
+                    Found::Queries(levels) => refuse_levels(&levels),
                     Found::Refused(error) => Err(error),
-                    Found::Unknown(error) if is_of_the_machine(error.sqlstate) => {
-                        return Err(error)
-                    }
+                    Found::Unknown(error) if is_of_the_machine(&error) => return Err(error),
                     Found::Unknown(_) => Ok(()), // checked when it runs
                 };
                 checked.map_err(at(format!("line {}", statement.line)))?;

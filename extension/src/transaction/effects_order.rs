@@ -329,7 +329,7 @@ pub fn is_of_a_victim(message: &str) -> bool {
 /// Runs `f` in a subtransaction. None: it failed. Raises an error of the machine.
 pub fn within<T>(f: impl FnOnce() -> Result<T, PgError>) -> Option<T> {
     match subtransaction(f) {
-        Err(error) if is_of_the_machine(error.sqlstate) => Err(error).or_raise(),
+        Err(error) if is_of_the_machine(&error) => Err(error).or_raise(),
         result => result.ok(),
     }
 }

@@ -27,6 +27,7 @@ use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::raised;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::block_settings::settings_undone;
+use crate::pg::run::plpgsql;
 use crate::rules::agreeing::{gateways, Agreeing};
 use crate::transaction::agreements;
 use crate::transaction::block_state::block;
@@ -180,7 +181,7 @@ fn as_planner(
 ) -> Result<Outcome, PgError> {
     let as_written = Cell::new(false);
     let run = || {
-        subtransaction(|| {
+        plpgsql::within(|| {
             settings_undone(|| {
                 if !takes_part {
                     let planner = &found.planner.organisation;
@@ -201,9 +202,7 @@ fn as_planner(
         outcome => outcome,
     };
     match outcome {
-        Err(error) if is_of_the_machine(error.sqlstate) && !raised::by_statement_alone() => {
-            Err(error)
-        }
+        Err(error) if is_of_the_machine(&error) && !raised::by_statement_alone() => Err(error),
         outcome => Ok(outcome.map_err(told_whole)),
     }
 }

@@ -241,11 +241,16 @@ impl<'p> Statement<'p> {
         let fit = |slot: &Slot| slot.fits(self.literals(), &self.proposal.sql);
         match slots.iter().all(fit) {
             true => slots.clone(),
-            false => slots.iter().filter(|slot| !slot.small).copied().collect(),
+            false => slots
+                .iter()
+                .filter(|s| !s.small && fit(s))
+                .copied()
+                .collect(),
         }
     }
 
-    /// Types and literals that belong to the plan, each with its length in front.
+    /// Types and literals that belong to the plan, each with its length in front, literals with
+    /// their place as well.
     fn key(&self, slots: &[Slot]) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         let mut push = |part: &str| {
@@ -256,6 +261,7 @@ impl<'p> Statement<'p> {
         let mut slots = slots.iter().map(|slot| slot.literal).peekable();
         for (i, literal) in self.literals().iter().enumerate() {
             if slots.next_if_eq(&i).is_none() {
+                push(&i.to_string());
                 push(literal.written(&self.proposal.sql));
             }
         }
@@ -294,8 +300,7 @@ impl<'p> Statement<'p> {
             }
         };
         loop {
-            let of_shape: Rc<[Slot]> = all[..].into();
-            let slots = self.active(&of_shape);
+            let slots = self.active(&all[..].into());
             let kinds = slots.iter().map(|slot| self.literals()[slot.literal].kind);
             let types: Vec<_> = self
                 .types()
@@ -308,6 +313,16 @@ impl<'p> Statement<'p> {
                 }
             })?;
             let given = self.proposal.parameters.len();
+            let times = (given..).zip(slots.iter());
+            let times = times.filter(|(at, _)| prepared.holds_time(*at));
+            let times: Vec<_> = times.map(|(_, slot)| slot.literal).collect();
+            for slot in &mut all {
+                slot.holds_time |= times.contains(&slot.literal);
+            }
+            let of_shape: Rc<[Slot]> = all[..].into();
+            if self.active(&of_shape).len() < slots.len() {
+                continue; // a literal that may read the clock stays in the text
+            }
             let unlike = prepared
                 .unlike_literals(given)
                 .inspect_err(|_| as_written.set(true))?;

@@ -34,6 +34,16 @@ pub struct Recorded {
     pub image: Stored,
 }
 
+/// A record of changes of rows.
+pub trait Record {
+    /// An insert: the row after.
+    fn inserted(&mut self, leaf: &Rc<Leaf>, tx: u32, new: &Tuple);
+    /// A delete: the row before.
+    fn deleted(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple);
+    /// An update, of which the key may change.
+    fn updated(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple);
+}
+
 /// How much there was when a subtransaction began.
 struct Mark {
     changes: usize,
@@ -55,6 +65,35 @@ pub struct Effects {
     marks: Vec<Mark>,
     changes_peak: usize,
     bytes_peak: usize,
+}
+
+/// All raise 54000 beyond the bounds of a block.
+impl Record for Effects {
+    fn inserted(&mut self, leaf: &Rc<Leaf>, tx: u32, new: &Tuple) {
+        let (pk, after) = (self.key(leaf, new), self.row(leaf, new));
+        self.push(leaf, tx, Op::Insert, pk, None, Some(after), new);
+    }
+
+    fn deleted(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple) {
+        let (pk, before) = (self.key(leaf, old), self.row(leaf, old));
+        self.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
+    }
+
+    /// One change, or a delete and an insert when the key changed.
+    fn updated(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple) {
+        let (pk, before) = (self.key(leaf, old), self.row(leaf, old));
+        let (new_pk, after) = (self.key(leaf, new), self.row(leaf, new));
+        if self.bytes(pk) == self.bytes(new_pk) {
+            self.push(leaf, tx, Op::Update, pk, Some(before), Some(after), new);
+            if self.keeps_befores {
+                let before = self.images.push(old);
+                self.befores.push((self.changes.len() - 1, before));
+            }
+        } else {
+            self.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
+            self.push(leaf, tx, Op::Insert, new_pk, None, Some(after), new);
+        }
+    }
 }
 
 impl Effects {
@@ -88,35 +127,6 @@ impl Effects {
         Span {
             at,
             length: self.bytes.len() - at,
-        }
-    }
-
-    /// Records an insert: the row after. Like its relatives, raises 54000 beyond the bounds of a
-    /// block.
-    pub fn inserted(&mut self, leaf: &Rc<Leaf>, tx: u32, new: &Tuple) {
-        let (pk, after) = (self.key(leaf, new), self.row(leaf, new));
-        self.push(leaf, tx, Op::Insert, pk, None, Some(after), new);
-    }
-
-    /// Records a delete: the row before.
-    pub fn deleted(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple) {
-        let (pk, before) = (self.key(leaf, old), self.row(leaf, old));
-        self.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
-    }
-
-    /// Records an update: one change, or a delete and an insert when the key changed.
-    pub fn updated(&mut self, leaf: &Rc<Leaf>, tx: u32, old: &Tuple, new: &Tuple) {
-        let (pk, before) = (self.key(leaf, old), self.row(leaf, old));
-        let (new_pk, after) = (self.key(leaf, new), self.row(leaf, new));
-        if self.bytes(pk) == self.bytes(new_pk) {
-            self.push(leaf, tx, Op::Update, pk, Some(before), Some(after), new);
-            if self.keeps_befores {
-                let before = self.images.push(old);
-                self.befores.push((self.changes.len() - 1, before));
-            }
-        } else {
-            self.push(leaf, tx, Op::Delete, pk, Some(before), None, old);
-            self.push(leaf, tx, Op::Insert, new_pk, None, Some(after), new);
         }
     }
 

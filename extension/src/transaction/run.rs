@@ -4,18 +4,19 @@ use std::time::Instant;
 
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
+use chainify_rules::errors::{is_of_a_name, may_be_of_a_name};
 use chainify_sched::cost::Cost;
 use chainify_sqltext::{command, Command, Malformed};
 
 use crate::ledger::client_role;
-use crate::ledger::outcome::{is_of_the_machine, Outcome};
+use crate::ledger::outcome::{is_of_the_machine, may_be_of_the_machine, Outcome};
 use crate::ledger::place::At;
 use crate::pg::base::error::{attempt, PgError};
-use crate::pg::base::raised::{watched, Raised};
+use crate::pg::base::raised::{watched, Raised, Wanted};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::block_settings::{seed_random, settings_undone};
-use crate::pg::run::executor_cache;
+use crate::pg::run::{executor_cache, plpgsql};
 use crate::rules::agreed_settings;
 use crate::rules::agreeing::Agreeing;
 use crate::rules::determinism;
@@ -31,23 +32,36 @@ use crate::transaction::statements::{self, told_whole};
 use crate::transaction::uuids::seed_uuid;
 use crate::transaction::write_sets;
 
+const WATCHED: Wanted = Wanted {
+    state: |state| may_be_of_the_machine(state) || may_be_of_a_name(state.as_str()),
+    error: is_of_the_machine,
+    name: |error| is_of_a_name(error.sqlstate.as_str(), &error.message),
+};
+
 /// Runs the transaction of `request` at `at`; its changes are recorded under its index in the
 /// block. Err: an error of the machine, which is no outcome.
 pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
     let (transaction, index) = (&request.transactions[at], request.indices[at]);
     let as_written = Cell::new(false);
     let attempt = || {
-        let (outcome, raised) = watched(is_of_the_machine, || {
+        plpgsql::forget_functions();
+        let (outcome, raised) = watched(WATCHED, || {
             subtransaction(|| {
-                settings_undone(|| dispatch(request, transaction, index, &as_written))
+                settings_undone(|| {
+                    plpgsql::transaction(|| dispatch(request, transaction, index, &as_written))
+                })
             })
         });
         unless_of_the_machine(outcome, raised)
     };
-    match attempt()? {
-        Err(_) if as_written.get() => attempt(),
-        outcome => Ok(outcome),
+    let mut outcome = attempt()?;
+    if outcome.is_err() && as_written.get() {
+        outcome = attempt()?;
     }
+    if plpgsql::must_run_again() {
+        outcome = attempt()?;
+    }
+    Ok(outcome)
 }
 
 /// Runs several transactions in one subtransaction, `each` around every one of them. None: one
@@ -63,10 +77,15 @@ pub fn run_together(
         let (transaction, index) = (&request.transactions[*at], request.indices[*at]);
         let mut result = Ok(0);
         each(*at, &mut || {
-            let (outcome, raised) = watched(is_of_the_machine, || {
+            plpgsql::forget_functions();
+            let (outcome, raised) = watched(WATCHED, || {
                 let as_written = Cell::new(false);
-                attempt(|| settings_undone(|| dispatch(request, transaction, index, &as_written)))
-                    .and_then(|outcome| outcome)
+                attempt(|| {
+                    settings_undone(|| {
+                        plpgsql::transaction(|| dispatch(request, transaction, index, &as_written))
+                    })
+                })
+                .and_then(|outcome| outcome)
             });
             result = unless_of_the_machine(outcome, raised).unwrap_or_else(|error| {
                 stopped.set(Some((*at, error.clone())));
@@ -90,7 +109,7 @@ fn unless_of_the_machine(outcome: Outcome, raised: Raised) -> Result<Outcome, Pg
         return Err(error);
     }
     match outcome {
-        Err(error) if is_of_the_machine(error.sqlstate) && !raised.by_statement => Err(error),
+        Err(error) if is_of_the_machine(&error) && !raised.by_statement => Err(error),
         outcome => Ok(outcome.map_err(told_whole)),
     }
 }
@@ -192,20 +211,27 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
     let as_written = Cell::new(false);
     let attempt = || {
         let mut shown = None;
-        let undone = subtransaction(|| {
-            settings_undone(|| match transaction.kind() {
-                Kind::Effects => effects(transaction, 0),
-                _ => statements_of(transaction, 0, &as_written),
+        plpgsql::forget_functions();
+        let undone = || {
+            settings_undone(|| {
+                plpgsql::transaction(|| match transaction.kind() {
+                    Kind::Effects => effects(transaction, 0),
+                    _ => statements_of(transaction, 0, &as_written),
+                })
             })?;
             shown = Some(show());
             Err::<(), _>(PgError::new(b"00000", "undone"))
-        });
+        };
+        let (undone, _) = watched(WATCHED, || subtransaction(undone));
         shown.ok_or_else(|| undone.unwrap_err())
     };
-    let result = match attempt() {
-        Err(_) if as_written.get() => attempt(),
-        result => result,
-    };
+    let mut result = attempt();
+    if result.is_err() && as_written.get() {
+        result = attempt();
+    }
+    if plpgsql::must_run_again() {
+        result = attempt();
+    }
     result.map_err(told_whole)
 }
 

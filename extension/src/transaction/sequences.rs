@@ -183,7 +183,7 @@ fn not_on_the_ledger(relation: Oid) -> PgError {
 
 fn read(relation: Oid) -> Used {
     let Some(name) = name_of(relation) else {
-        not_on_the_ledger(relation).raise()
+        not_on_the_ledger(relation).of_a_name().raise()
     };
     let mut found = in_use(|d| d.left.get(&name).map(|left| left.sequence));
     if let Some(now) = found {

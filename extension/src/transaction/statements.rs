@@ -78,7 +78,7 @@ pub fn check(role: Role, proposal: &Proposal, index: u32) -> Result<(), PgError>
 fn check_relations(prepared: &Prepared) -> Result<(), PgError> {
     match subtransaction(|| Ok(prepared.template()?.accesses().to_vec())) {
         Ok(accesses) => accesses.iter().find_map(refusal).map_or(Ok(()), Err),
-        Err(error) if is_of_the_machine(error.sqlstate) => Err(error),
+        Err(error) if is_of_the_machine(&error) => Err(error),
         Err(_) => Ok(()),
     }
 }

@@ -73,7 +73,7 @@ class Own(Watching):
 class Client(Watching):
     """A client of the worker's door. `tls`: an ssl.SSLContext."""
 
-    def __init__(self, port, user, token, database="analytics", tls=None, timeout=60, **more):
+    def __init__(self, port, user, token, database="analytics", tls=None, timeout=600, **more):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         if tls:
             self.socket.sendall(struct.pack("!ii", 8, 80877103))
@@ -94,7 +94,7 @@ class Client(Watching):
 
     def cancel(self, port, key=None):
         """Asks the worker to end the statement that runs."""
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as other:
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as other:
             other.sendall(struct.pack("!ii", 16, 80877102) + (key or self.key))
             assert other.recv(1) == b""
 

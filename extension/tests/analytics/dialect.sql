@@ -80,6 +80,10 @@ CREATE FUNCTION pg_text(boolean) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT 
 CREATE FUNCTION pg_text(uuid) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1::text';
 CREATE FUNCTION pg_uuid(text) RETURNS uuid IMMUTABLE LANGUAGE sql AS 'SELECT $1::uuid';
 CREATE FUNCTION pg_bytea(text) RETURNS bytea IMMUTABLE LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$;
+CREATE FUNCTION pg_case(anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+CREATE FUNCTION pg_code(boolean) RETURNS smallint IMMUTABLE LANGUAGE sql AS 'SELECT $1::int::smallint';
+CREATE FUNCTION pg_truth(smallint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1::int::boolean';
+CREATE FUNCTION pg_midnight(date) RETURNS timestamp IMMUTABLE STRICT LANGUAGE sql AS 'SELECT CASE WHEN $1 < date ''294247-01-10'' OR NOT isfinite($1) THEN $1::timestamp ELSE timestamp ''294247-01-10 04:00:54.775806'' END';
 CREATE FUNCTION pg_timestamp(date) RETURNS timestamp IMMUTABLE LANGUAGE sql AS 'SELECT $1::timestamp';
 CREATE FUNCTION pg_date(timestamp) RETURNS date IMMUTABLE LANGUAGE sql AS 'SELECT $1::date';
 CREATE FUNCTION pg_date(timestamptz) RETURNS date IMMUTABLE LANGUAGE sql AS $$ SELECT ($1 AT TIME ZONE 'UTC')::date $$;

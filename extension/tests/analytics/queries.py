@@ -2,7 +2,7 @@
 
 TABLES = """
 CREATE TABLE item (id bigint PRIMARY KEY, kind int, small smallint, price numeric(12,2) NOT NULL, rate numeric(6,4), name text COLLATE "C", label varchar(20) COLLATE "C",
-    code char(4), sold date, at timestamp, seen timestamptz, ok boolean, weight float8, ref uuid);
+    code char(4), sold date, at timestamp, seen timestamptz, ok boolean, weight float8, ref uuid, whole numeric(38,0), fine numeric(38,30), odd numeric(10,2));
 CREATE TABLE kind (id int PRIMARY KEY, title text NOT NULL, parent int, share numeric(5,3), code char(4) NOT NULL, since date NOT NULL);
 """
 COLUMNS = {
@@ -30,7 +30,9 @@ def rows(r):
     items = [f"({n}, {maybe(str(r.randint(0, 7)))}, {maybe(str(r.randint(-3, 3)))}, {r.randint(-500, 5000) / 100:.2f}, {maybe(f'{r.randint(-20000, 20000) / 10000:.4f}')}, "
              f"{maybe(word())}, {maybe(word())}, {maybe(repr(r.choice(['a', 'ab', 'abcd', '', 'b'])))}, {maybe(repr(r.choice(DATES)))}, "
              f"{maybe(repr(r.choice(DATES) + r.choice([' 00:00:00', ' 12:34:56.789', ' 23:59:59'])))}, {maybe(repr(r.choice(DATES) + r.choice([' 00:00:00+00', ' 12:34:56+02'])))}, "
-             f"{maybe(r.choice(['true', 'false']))}, {maybe(r.choice(['0', '1.5', '-2.25', '1e10']))}, {maybe(repr(f'00000000-0000-0000-0000-00000000000{n % 4}'))})" for n in range(1, 61)]
+             f"{maybe(r.choice(['true', 'false']))}, {maybe(r.choice(['0', '1.5', '-2.25', '1e10']))}, {maybe(repr(f'00000000-0000-0000-0000-00000000000{n % 4}'))}, "
+             # Numbers of many digits, and a NaN: of its table nothing but the column is not mirrored.
+             f"{n % 4 * (1 if n < 30 else 10 ** 37)}, {n % 4}.{'0' * 29}{int(n % 5 == 0)}, {repr('NaN') if n == 7 else '1.50'})" for n in range(1, 61)]
     return ["INSERT INTO kind VALUES " + ", ".join(kinds), "INSERT INTO item VALUES " + ", ".join(items)]
 
 
@@ -48,7 +50,21 @@ ONCE_WRONG = [
     "SELECT count(*) FROM (SELECT name COLLATE ci FROM item UNION SELECT title FROM kind) s", "SELECT id, count(*) OVER (PARTITION BY name COLLATE ci) FROM item",
     "SELECT id FROM (SELECT id FROM item ORDER BY price DESC, id) s LIMIT 10", "SELECT id, row_number() OVER () FROM (SELECT id FROM item ORDER BY price DESC, id) s",
     "WITH w AS (SELECT id FROM item ORDER BY price DESC, id) SELECT id FROM w LIMIT 10",
+    "SELECT id, CASE WHEN small <> 0 THEN 10 / small > 1 ELSE false END FROM item", "SELECT id FROM item WHERE CASE WHEN small = 0 THEN true ELSE 10 / small > 1 END",
+    "SELECT count(*) FILTER (WHERE CASE WHEN small <> 0 THEN 10 / small > 1 ELSE false END) FROM item", "SELECT id FROM item WHERE CASE WHEN small <> 0 THEN 10 / small ELSE 0 END > 1",
+    "SELECT kind, count(*) FROM item GROUP BY kind HAVING CASE WHEN min(small) <> 0 THEN 10 / min(small) > 0 ELSE false END",
+    "SELECT a.id, b.id FROM item a LEFT JOIN kind b ON a.kind = b.id AND CASE WHEN a.small <> 0 THEN 10 / a.small > 0 ELSE false END",
+    "SELECT kind, sum(10 / small) FILTER (WHERE small <> 0) FROM item GROUP BY kind", "SELECT id, sum(10 / small) FILTER (WHERE small <> 0) OVER (ORDER BY id) FROM item",
+    "SELECT kind, count(DISTINCT 10 / small) FILTER (WHERE small <> 0), bool_or(10 / small > 1) FILTER (WHERE small <> 0) FROM item GROUP BY kind",
+    "SELECT kind, sum(price / small) FILTER (WHERE small <> 0), avg(rate / small) FILTER (WHERE small <> 0), max(price / small) FILTER (WHERE small <> 0) FROM item GROUP BY kind",
+    "SELECT a.id, b.id FROM item a JOIN item b ON a.whole = b.fine", "SELECT id, whole > fine, fine >= whole, whole = price, fine < 1, whole > 0.5 FROM item", "SELECT id, whole, fine FROM item",
+    "SELECT id, at < sold + 107000000, sold + 107000000 > at, at = sold + 107000000 FROM item", "SELECT a.id, b.id FROM item a JOIN item b ON a.sold + 107000000 = b.at",
 ]
+
+
+def is_sorted(sql):
+    """Whether a query of the generator's gives its rows in the order of the first column."""
+    return " o ORDER BY 1" in sql
 
 
 class Generator:

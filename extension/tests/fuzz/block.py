@@ -2,6 +2,7 @@
 
 import declared
 import effects
+import sessions
 import statements
 from transaction import DEPLOY, Transaction
 from values import KEYS, SPREAD, bare
@@ -26,6 +27,10 @@ def with_parameters(r, schema):
     return sql, parameters
 
 
+def statement(r, schema):
+    return sessions.statement(r, schema) if schema.kinds and r.random() < 0.25 else statements.statement(r, schema)
+
+
 def transaction(r, schema, nonce):
     if r.random() < 0.015:
         return Transaction(statements.definition(r, schema, nonce), "admin", DEPLOY, nonce=nonce)
@@ -35,7 +40,7 @@ def transaction(r, schema, nonce):
         return Transaction(sql, role, parameters=parameters, nonce=nonce)
     if r.random() < 0.2:
         return Transaction(statements.parts(r, schema), role, nonce=nonce)
-    sql = "; ".join(statements.statement(r, schema) for _ in range(r.choice([1, 1, 1, 2, 4])))
+    sql = "; ".join(statement(r, schema) for _ in range(r.choice([1, 1, 1, 2, 4])))
     return Transaction(sql, role, nonce=nonce)
 
 

@@ -2,6 +2,8 @@
 
 equal      every database answers a block with the same LedgerBlockHash, outcomes, SQLSTATEs and row counts, whatever its
            physical form, settings and number of executor processes
+session    a block executed, and undone, in a session of its own, in one that is asked to execute every third block and nothing else, and in one that
+           has recovered and has other costs, is answered as in the session that ran all blocks. Position and block are values, as from a node
 again      a block executed again after ROLLBACK answers as at first (X2)
 nothing    a block without the transactions that failed has the same hash: they changed nothing (X1). It does not hold for EFFECTS
            transactions beside each other, whose turns depend on the failed ones
@@ -60,11 +62,16 @@ class Answers:
     failed: list = None
     rest: Answer = None
     last: Answer = None
+    other: Answer = None  # of another session, whose kind is `session`
+    session: str = ""
 
 
 EXECUTE = ("SELECT encode(r.hash, 'hex'), encode(r.outcomes, 'hex'), r.rows, r.sqlstates, r.messages FROM chainify_node.position() p,"
            " chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, {}, ARRAY{}::int[]) r")
+# The same with values from another session.
+EXECUTE_AT = EXECUTE.split(" FROM ", 1)[0] + " FROM chainify_node.execute_block({0} + 1, {0} + 10, 1700000000000000 + {0} * 1000000, {1}, {2}, ARRAY{3}::int[]) r"
 numbers = itertools.count()
+NEW, KEPT, RECOVERED = "a new session", "a kept session", "a session that has recovered"
 
 
 class Database:
@@ -73,7 +80,7 @@ class Database:
     def __init__(self, server, shape):
         self.server, self.shape = server, shape
         self.name = f"fuzz_{next(numbers)}_{shape.number}"
-        self.asked, self.connection = [], None
+        self.asked, self.connection, self.kept, self.others = [], None, {}, 0
 
     def open(self, program):
         """Makes schema and rows, then the session whose settings count."""
@@ -99,7 +106,7 @@ class Database:
     def execute(self, transactions, without=()):
         words = f"test.buffer(ARRAY[\n    {(',' + chr(10) + '    ').join(t.words() for t in transactions)}])"
         self.asked.append(EXECUTE.format(words, list(without)))
-        return Answer(*self.connection.query(EXECUTE.format(f"decode('{buffer(transactions).hex()}', 'hex')", list(without)))[0])
+        return Answer(*self.connection.query(EXECUTE_AT.format(*self.position(), f"decode('{buffer(transactions).hex()}', 'hex')", list(without)))[0])
 
     def rehearse(self, transactions, without=()):
         """Executes a block and takes it back."""
@@ -108,9 +115,43 @@ class Database:
         self.ask("ROLLBACK")
         return answer
 
+    def look(self, sql):
+        """Asks in a session that executes no block: what a session is asked could change what it has kept."""
+        if "looks" not in self.kept:
+            self.kept["looks"] = self.server.connect(self.name)
+        return self.kept["looks"].query(sql)
+
+    def position(self):
+        """Number and hash of the last block."""
+        return self.look("SELECT number, quote_literal(hash) FROM chainify_node.position()")[0]
+
+    def elsewhere(self, transactions):
+        """Executes and undoes a block in another session, of each kind in turn. The answer, and the kind."""
+        self.others += 1
+        kind = (NEW, KEPT, RECOVERED)[(self.others + self.shape.number) % 3]
+        number, previous = self.position()
+        session = self.kept.get(kind) or self.server.connect(self.name)
+        if kind not in self.kept:
+            session.query("SET client_min_messages = warning; SET chainify.executor_workers = 1")
+        if kind != NEW:
+            self.kept[kind] = session
+        if kind == RECOVERED:
+            session.query("CREATE TEMPORARY TABLE was_here (); DROP TABLE was_here")
+            session.query(f"BEGIN; SELECT count(*) FROM chainify_node.repair({number}, {previous}, {number}, NULL); ROLLBACK")
+            session.query("; ".join(["SET work_mem = 4096"] + [f"SET {name} = {literal(value)}" for name, value in self.shape.costs(self.others)]))
+        self.asked.append(f"-- executed, and undone, in {kind} too")
+        sql = EXECUTE_AT.format(number, previous, f"decode('{buffer(transactions).hex()}', 'hex')", [])
+        session.query("BEGIN")
+        answer = Answer(*session.query(sql)[0])
+        session.query("ROLLBACK")
+        if kind == NEW:
+            session.close()
+        return answer, kind
+
     def block(self, step):
-        """Executes the step's block; before it, where the step says so, twice more: see Answers."""
+        """Executes the step's block; before it in another session, and twice more where the step says so: see Answers."""
         answers, number = Answers(), self.shape.number
+        answers.other, answers.session = self.elsewhere(step.transactions)
         if step.again == number:
             answers.first = self.rehearse(step.transactions)
         if step.without == number:
@@ -120,19 +161,20 @@ class Database:
                 answers.rest = self.rehearse(step.transactions, answers.failed)
         answers.last = self.execute(step.transactions)
         if step.without == number:
-            self.ask("SELECT chainify.explain_block(number), chainify.explain_block(number, 'dot') FROM chainify_node.position()")
+            self.look("SELECT chainify.explain_block(number), chainify.explain_block(number, 'dot') FROM chainify_node.position()")
         return answers
 
     def check(self):
-        return self.ask("SELECT * FROM test.check()")
+        self.asked.append("SELECT * FROM test.check()")
+        return self.look("SELECT * FROM test.check()")
 
     def reconnect(self):
         self.connection.close()
         self.connection = self.server.connect(self.name)
 
     def close(self):
-        if self.connection:
-            self.connection.close()
+        for connection in filter(None, [self.connection, *self.kept.values()]):
+            connection.close()
         self.server.drop(self.name)
 
 
@@ -171,7 +213,7 @@ class Run:
 
     def block(self, step):
         if any(t.recipe for t in step.transactions):
-            kitchen = effects.Kitchen(self.databases[0].connection.query)
+            kitchen = effects.Kitchen(self.databases[0].look)
             step = replace(step, transactions=[kitchen.make(t) for t in step.transactions])
         answers = self.each(lambda database: database.block(step))
         last = [a.last for a in answers]
@@ -179,6 +221,8 @@ class Run:
         if self.step == 0 and last[0].failed(1):
             raise Failed("error", f"the tables could not be attached: {last[0].messages}")
         for number, of in enumerate(answers):
+            self.statistics["others"] += 1
+            differ("session", [of.other, of.last], f" in {of.session}, in the session of all blocks")
             if of.first:
                 differ("again", [of.first, of.last])
             if of.rest and of.rest.hash != of.whole.hash:
@@ -195,7 +239,7 @@ class Run:
                 self.statistics["effects " + state] += 1
         parts = "SELECT count(*) FROM chainify_ledger.part JOIN chainify_node.position() ON block = number"
         for database in self.databases:
-            workers = int(database.connection.query(parts)[0][0])
+            workers = int(database.look(parts)[0][0])
             self.statistics["in parts"] += workers > 0
             self.statistics["effects in parts"] += workers > 0 and any(t.kind == EFFECTS for t in step.transactions)
             self.statistics["in four"] += workers == 3
@@ -244,9 +288,9 @@ def verify(database, found, kind):
         raise Failed(kind, f"database {database.shape.number}: {found[:3]}")
 
 
-def differ(kind, answers):
+def differ(kind, answers, which=""):
     """Raises when not all answers are equal; messages may differ, as other rows may fail first."""
     for name in ("outcomes", "sqlstates", "rows", "hash"):
         values = [getattr(a, name) for a in answers]
         if len(set(values)) > 1:
-            raise Failed(kind, f"{name} differ: " + " | ".join(values) + "; messages " + " | ".join(a.messages for a in answers))
+            raise Failed(kind, f"{name} differ{which}: " + " | ".join(values) + "; messages " + " | ".join(a.messages for a in answers))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import block
 import schema as schemas
+import sessions
 import statements
 from shapes import Shape
 
@@ -58,10 +59,10 @@ def tampering(r, table):
                      lambda: statements.fill(r, table), lambda: statements.update_key(r, table), lambda: f"DELETE FROM {table.name}"])()
 
 
-def make(seed, databases, blocks, workers=False):
+def make(seed, databases, blocks, workers=False, kinds=tuple(sessions.KINDS)):
     """The program of a seed."""
     r = random.Random(seed)
-    schema = schemas.make(r)
+    schema = schemas.make(r, list(kinds))
     shapes = [Shape(number, seed, workers) for number in range(databases)]
     fill = [statements.fill(r, table) for _ in range(r.choice([0, 10, 40])) for table in schema.tables]
     program = Program(seed, schema, shapes, fill)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import declared
+import sessions
 from values import COMMON_KEYS, DEFINITIONS, KEYS, TYPES, bare
 
 NAMES = ['"select"', '"Mixed Case"', '"dot.ted"', '"qu""ote"', "\"it's\"", '"ünï"', "_x", "tbl", "new", '"' + "n" * 63 + '"']
@@ -59,6 +60,10 @@ class Table:
         """Columns of foreign keys, with their types."""
         return [(c, kind) for ref in self.references for c, (_, kind) in zip(ref.columns, ref.parent.keys)]
 
+    def unique_name(self, number):
+        """A handler may store it: the same in all databases, whatever order they make indexes in."""
+        return f'"{self.name[8:-1]} unique {number}"'
+
     def definition(self, extra):
         """Column definitions and constraints in order; `extra` are columns of one shape alone, (position, definition)."""
         lines = [f"{name} {kind} NOT NULL" for name, kind in self.keys]
@@ -93,6 +98,7 @@ class Schema:
     functions: list  # (name, argument types)
     declared: list  # functions whose access is declared
     definitions: list  # SQL after the tables
+    kinds: list  # of statements that could tell sessions apart (sessions.py)
 
 
 def make_table(r, number, apart):
@@ -214,7 +220,7 @@ def quoted(name):
     return "'" + name.replace("'", "''") + "'"
 
 
-def make(r):
+def make(r, kinds):
     """A schema of two to five tables."""
     apart = r.random() < 0.35
     tables = [make_table(r, i, apart) for i in range(r.randrange(2, 6))]
@@ -243,7 +249,7 @@ def make(r):
     names, texts = make_functions(r, tables)
     functions = declared.make(tables)
     texts += [text for f in functions for text in (f.definition(), f.rows())]
-    return Schema(tables, views, names, functions, definitions + texts)
+    return Schema(tables, views, names, functions, definitions + texts + sessions.definitions(tables), kinds)
 
 
 def prelude():

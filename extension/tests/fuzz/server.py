@@ -86,7 +86,7 @@ class Server:
 
     def tool(self, name, *args):
         subprocess.run([os.path.join(self.bin, name), *args], check=True, env=self.env, cwd=self.dir, preexec_fn=as_postgres,
-                       stdout=subprocess.DEVNULL, timeout=120)
+                       stdout=subprocess.DEVNULL, timeout=1200)
 
     def ask(self, sql):
         """In a session of its own: databases are made and dropped at once."""
@@ -128,7 +128,7 @@ class Server:
     def stop(self):
         """Ends the cluster and returns its crashes."""
         subprocess.run([os.path.join(self.bin, "pg_ctl"), "-D", self.data, "-m", "immediate", "-w", "stop"], env=self.env,
-                       cwd=self.dir, preexec_fn=as_postgres, stdout=subprocess.DEVNULL, timeout=120, check=False)
+                       cwd=self.dir, preexec_fn=as_postgres, stdout=subprocess.DEVNULL, timeout=1200, check=False)
         crashes = self.crashes()
         shutil.rmtree(self.dir)
         return crashes

@@ -29,6 +29,8 @@ PINNED = {
     "default_transaction_isolation": ["repeatable read", "serializable"], "backslash_quote": ["on"], "lc_messages": ["C.UTF-8"],
 }
 LEDGER = {"chainify.share_plans": ["off"], "chainify.group_after": ["0", "-1"], "chainify.keep_states": ["off"]}
+# Statistics: as drawn between blocks, also from the start, or never any.
+DEFAULT, FRESH, NEVER = "default", "fresh", "never"
 WORKERS = ["1", "2", "4"]  # by number of the database
 PARTS = ["-1", "-2"]  # by what transactions access; in keys of its own, or in those that served an earlier block
 
@@ -39,6 +41,7 @@ class Shape:
     def __init__(self, number, seed, workers=False):
         self.number = number
         self.plain = number == 0
+        self.statistics = (DEFAULT, FRESH, NEVER)[number % 3]
         self.seed, self.workers = seed, workers
 
     def draws(self, what):
@@ -63,7 +66,7 @@ class Shape:
         for table in schema.tables:
             out += self.create_table(r, table)
             late += [f"ALTER TABLE {table.name} ADD {ref.sql()}" for ref in table.references]
-            late += [f"CREATE UNIQUE INDEX ON {table.name} {unique}" for unique, _ in table.uniques]
+            late += [f"CREATE UNIQUE INDEX {table.unique_name(i)} ON {table.name} {unique}" for i, (unique, _) in enumerate(table.uniques)]
             if not self.plain and r.random() < 0.5:
                 late += local_indexes(r, table)
         if not self.plain:
@@ -95,7 +98,14 @@ class Shape:
                "DROP TABLE moved", "RESET session_replication_role"]
         if r.random() < 0.5:
             out.append(f"UPDATE {table.name} SET g = g")
+        if self.statistics == FRESH:
+            out.append(f"ANALYZE {table.name}")
         return out
+
+    def costs(self, step):
+        """Settings of a session beside that of the blocks: other costs for each step."""
+        r = self.draws(f"costs {step}")
+        return [(name, r.choice(values)) for name, values in COSTS.items() if r.random() < 0.5]
 
     def between_blocks(self, r, table):
         """Statements, one at a time, that move rows or change what the planner believes; None is a new session."""
@@ -106,7 +116,9 @@ class Shape:
         if table.sequence:
             stands = -31 if "INCREMENT -" in table.sequence else 31
             simple["sequence"] = f"SELECT setval(pg_get_serial_sequence({quoted(name)}, 's'), {stands})"
-        kind = r.choice([*simple, "cluster", "statistics", "session", "index"])
+        if self.statistics == NEVER:
+            simple = {kind: sql for kind, sql in simple.items() if "ANALYZE" not in sql}
+        kind = r.choice([*simple, "cluster", *([] if self.statistics == NEVER else ["statistics"]), "session", "index"])
         if kind in simple:
             return [simple[kind]]
         if kind == "session":
@@ -125,8 +137,8 @@ class Shape:
 
 
 def local_indexes(r, table):
-    """Indexes that one organisation has for its own queries."""
-    kinds = ["(g)", "(n, g)", "USING hash (n)", "USING brin (n)", "((n + g))", "(g) WHERE n > 10", "(n DESC NULLS LAST)"]
+    """Indexes that one organisation has for its own queries: such that take every row."""
+    kinds = ["(g)", "(n, g)", "USING hash (n)", "USING brin (n)", "USING hash (g)", "(n DESC NULLS LAST)"]
     return [f"CREATE INDEX ON {table.name} {kind}" for kind in r.sample(kinds, r.randrange(1, 4))]
 
 

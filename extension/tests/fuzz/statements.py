@@ -229,7 +229,7 @@ def definition(r, schema, number):
         f"ALTER TABLE {table.name} ADD COLUMN x{number} {r.choice(['int', 'int DEFAULT 5', 'text', 'boolean NOT NULL DEFAULT true', 'numeric DEFAULT 1.50'])}",
         f"ALTER TABLE {table.name} ADD CONSTRAINT c{number} CHECK (g < {r.randrange(4, 40)})", f"ALTER TABLE {table.name} DROP COLUMN gen",
         f"ALTER TABLE {table.name} ALTER COLUMN n SET DEFAULT {r.randrange(9)}", f"ALTER TABLE {table.name} ALTER COLUMN g TYPE int",
-        f"CREATE INDEX ON {table.name} (n, g)", f"CREATE UNIQUE INDEX ON {table.name} (n, {', '.join(table.key_names())})",
+        f"ALTER TABLE {table.name} ALTER COLUMN n TYPE bigint", f"CREATE INDEX ON {table.name} (n, g)", f"CREATE UNIQUE INDEX ON {table.name} (n, {', '.join(table.key_names())})",
         f"CREATE TABLE {fresh} (k int PRIMARY KEY, v text)", f"DROP TABLE {fresh}", f"GRANT SELECT ON {table.name} TO bob",
         f"CREATE FUNCTION fuzz_new{number}() RETURNS int LANGUAGE sql AS 'SELECT {number}'", f"COMMENT ON TABLE {table.name} IS 'x'",
         f"ALTER TABLE {table.name} RENAME CONSTRAINT c1 TO c2", f"CREATE VIEW fuzz_view{number} AS SELECT n, g FROM {table.name}",

@@ -24,7 +24,7 @@ class ConnectionLost(Exception):
 class Connection:
     """One session. `timeout` bounds each wait, in seconds."""
 
-    def __init__(self, directory, database, user="postgres", timeout=60, port=5432):
+    def __init__(self, directory, database, user="postgres", timeout=600, port=5432):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(timeout)
         try:

@@ -58,7 +58,7 @@ class Server(unittest.TestCase):
 
     @classmethod
     def psql(cls, *sql, user="app"):
-        out, err = cls.start_psql(*sql, user=user).communicate(timeout=60)
+        out, err = cls.start_psql(*sql, user=user).communicate(timeout=600)
         return out.strip(), err.strip()
 
     def setUp(self):

@@ -1,4 +1,5 @@
 //! Aggregates and window functions.
+use super::expression::guarded;
 use super::level::{order_key, sorted};
 use super::numeric::mixed_value;
 use super::value::{Form, Value};
@@ -28,11 +29,15 @@ impl Writer {
         };
         let refused = || Refusal::new(shown.as_str());
         let rule = rule(function).ok_or_else(refused)?;
+        let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
         let mut values = Vec::new();
         for arg in args {
-            values.push(self.value(arg)?);
+            let value = self.value(arg)?;
+            values.push(match (&filter, arg) {
+                (None, _) | (_, Expr::Column { .. } | Expr::Constant { .. }) => value,
+                (Some(filter), _) => where_filtered(value, filter),
+            });
         }
-        let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
         self.level().aggregates |= window.is_none();
         let mut behind = filter.map_or(String::new(), |f| format!(" FILTER (WHERE {f})"));
         if let Some(window) = window {
@@ -110,6 +115,14 @@ impl Writer {
         }
         Ok((text + window.frame).trim_end().to_owned())
     }
+}
+
+/// The argument of an aggregate with FILTER, which the worker evaluates for all rows. NULL is its
+/// value for those that the filter leaves out.
+fn where_filtered(of: Value, filter: &str) -> Value {
+    let guarded =
+        guarded(std::slice::from_ref(&of), of.of, |parts| format!("(CASE WHEN {filter} THEN {} END)", parts[0]));
+    Value { not_null: false, ..guarded }
 }
 
 /// An expression that is equal for equal values.

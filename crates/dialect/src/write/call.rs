@@ -86,7 +86,9 @@ impl Writer {
             (Rule::Like(positive), [text, pattern]) => like(positive, text, pattern),
             (Rule::Integer, [of]) => integer(of, typed.of),
             (Rule::Float8, [of]) => float8(of),
-            (Rule::ToNumeric, [of]) => Value::decimal(format!("CAST({} AS DECIMAL(19,0))", of.sql), 0),
+            (Rule::ToNumeric, [of]) => {
+                Value { before: Some(19), ..Value::decimal(format!("CAST({} AS DECIMAL(19,0))", of.sql), 0) }
+            }
             (Rule::NumericModifier, [of, modifier]) => modified(of, modifier).ok_or_else(refused)?,
             (Rule::TextOfBpchar, [of]) => Value::new(format!("pg_bpchar_key({})", of.sql), Type::Text),
             (Rule::Concatenate, [left, right]) => {
@@ -176,7 +178,9 @@ fn compare(comparison: Comparison, left: &Value, right: &Value, order: Option<&s
         (l, r) if l.is_float() && r.is_float() => {
             format!("pg_float_{}({}, {})", comparison.short(), cast(left, Type::Float8), cast(right, Type::Float8))
         }
-        (Type::Numeric, Type::Numeric) if left.form == Form::Exact || right.form == Form::Exact => {
+        (Type::Numeric, Type::Numeric)
+            if left.form == Form::Exact || right.form == Form::Exact || !left.compares_with(right) =>
+        {
             format!("(pg_num_cmp({}, {}) {operator} 0)", left.to_exact(), right.to_exact())
         }
         (Type::Bpchar, Type::Bpchar) => compare_bpchar(comparison, left, right),
@@ -187,8 +191,8 @@ fn compare(comparison: Comparison, left: &Value, right: &Value, order: Option<&s
         (Type::Timestamp, Type::Date) if midnight(left).is_some() => {
             native(&midnight(left).unwrap_or_default(), &right.sql)
         }
-        (Type::Date, Type::Timestamp) => native(&format!("pg_timestamp({})", left.sql), &right.sql),
-        (Type::Timestamp, Type::Date) => native(&left.sql, &format!("pg_timestamp({})", right.sql)),
+        (Type::Date, Type::Timestamp) => native(&format!("pg_midnight({})", left.sql), &right.sql),
+        (Type::Timestamp, Type::Date) => native(&left.sql, &format!("pg_midnight({})", right.sql)),
         _ => native(&left.sql, &right.sql),
     };
     Ok(Value::new(sql, Type::Bool))
@@ -279,7 +283,7 @@ fn modified(of: &Value, modifier: &Value) -> Option<Value> {
     let fits = precision <= DIGITS_MAX && scale <= precision;
     fits.then(|| {
         let sql = format!("pg_dec({}, {precision}, {scale})", of.sql);
-        Value::decimal(sql, scale)
+        Value { before: Some(precision - scale), ..Value::decimal(sql, scale) }
     })
 }
 

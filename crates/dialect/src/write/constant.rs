@@ -16,7 +16,10 @@ impl Writer {
         };
         let mut value = Value::new(literal(typed.of, text)?, typed.of);
         if typed.of == Type::Numeric {
-            value.form = Form::Decimal(digits_behind_point(text));
+            let scale = digits_behind_point(text);
+            let digits = text.bytes().filter(u8::is_ascii_digit).count();
+            value.form = Form::Decimal(scale);
+            value.before = u8::try_from(digits).ok().map(|digits| digits.saturating_sub(scale));
         }
         let padded = |n: &usize| typed.of == Type::Bpchar && text.chars().count() == *n;
         value.width = width(typed.typmod).filter(padded);
@@ -76,7 +79,11 @@ fn literal(of: Type, text: &str) -> Result<String, Refusal> {
         }
         Type::Text | Type::Bpchar => quoted(text),
         Type::Date if is_plain_date(text) => format!("CAST('{text}' AS DATE)"),
-        Type::Timestamp if is_plain_date(text.get(..10).unwrap_or("")) && text.len() <= 26 => arrow_cast(of, text),
+        Type::Timestamp
+            if is_plain_date(text.get(..10).unwrap_or("")) && text.len() <= 26 && !text.ends_with(" BC") =>
+        {
+            arrow_cast(of, text)
+        }
         Type::TimestampTz if is_plain_date(text.get(..10).unwrap_or("")) => {
             match text.strip_suffix("+00").filter(|text| text.len() <= 26) {
                 Some(text) => arrow_cast(of, text),

@@ -121,7 +121,7 @@ impl Writer {
             format!("(CASE {} ELSE {default} END)", parts.join(" "))
         };
         values.push(default);
-        Ok(unify(&values, typed.of, |parts| {
+        Ok(guarded(&values, typed.of, |parts| {
             let (default, parts) = parts.split_last().expect("there is a default");
             of_parts(parts, default)
         }))
@@ -172,6 +172,7 @@ impl Writer {
             sql: format!("{name}({})", list.join(", ")),
             not_null: values.iter().any(|v| v.not_null),
             constant: None,
+            before: None,
             ..first
         })
     }
@@ -233,6 +234,19 @@ impl Writer {
         };
         Ok(Value::new(sql, Type::Bool))
     }
+}
+
+/// A CASE of these values, which `write` puts together. The worker makes conditions of a CASE of
+/// booleans, and of one that is compared, and evaluates all parts of conditions. So booleans go
+/// through it as numbers, and nothing sees that another value comes of a CASE.
+pub(super) fn guarded(values: &[Value], of: Type, write: impl Fn(&[String]) -> String) -> Value {
+    if of != Type::Bool {
+        return unify(values, of, |parts| format!("pg_case({})", write(parts)));
+    }
+    unify(values, of, |parts| {
+        let codes: Vec<_> = parts.iter().map(|part| format!("pg_code({part})")).collect();
+        format!("pg_truth({})", write(&codes))
+    })
 }
 
 fn to_text(value: &Value) -> Result<Value, Refusal> {

@@ -1,6 +1,6 @@
 //! Written expressions.
 use crate::query::Typed;
-use crate::types::{width, Type};
+use crate::types::{width, Type, DIGITS_MAX};
 
 /// How the worker holds a number of type numeric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,21 @@ pub(super) struct Value {
     pub not_null: bool,
     /// The text of a constant; `Some(None)` is NULL.
     pub constant: Option<Option<String>>,
+    /// Of a number: digits before the point that it has at most; None: not known.
+    pub before: Option<u8>,
 }
 
 impl Value {
     pub fn new(sql: impl Into<String>, of: Type) -> Value {
-        Value { sql: sql.into(), of, form: Form::Decimal(0), width: None, not_null: false, constant: None }
+        Value {
+            sql: sql.into(),
+            of,
+            form: Form::Decimal(0),
+            width: None,
+            not_null: false,
+            constant: None,
+            before: None,
+        }
     }
 
     pub fn decimal(sql: impl Into<String>, scale: u8) -> Value {
@@ -43,9 +53,10 @@ impl Value {
 
     /// A column of a table.
     pub fn column(sql: String, typed: Typed, not_null: bool) -> Value {
-        let scale = crate::types::numeric_modifier(typed.typmod).map_or(0, |(_, scale)| scale);
+        let numeric = crate::types::numeric_modifier(typed.typmod);
         Value {
-            form: Form::Decimal(scale),
+            form: Form::Decimal(numeric.map_or(0, |(_, scale)| scale)),
+            before: numeric.map(|(precision, scale)| precision.saturating_sub(scale)),
             width: width(typed.typmod).filter(|_| typed.of == Type::Bpchar),
             not_null,
             ..Value::new(sql, typed.of)
@@ -89,6 +100,13 @@ impl Value {
             Form::Mixed(_, digits) => digits.clone(),
             Form::Exact => "0".to_owned(),
         }
+    }
+
+    /// Whether the worker can compare the number with another one, at the scale of the finer one.
+    pub fn compares_with(&self, other: &Value) -> bool {
+        let scale = self.scale().max(other.scale());
+        let fits = |of: &Value| of.before.unwrap_or(DIGITS_MAX.saturating_sub(of.scale())) + scale <= DIGITS_MAX;
+        fits(self) && fits(other)
     }
 
     /// The number of digits that every value has room for.

@@ -36,8 +36,21 @@ pub fn function(described: &str) -> Function {
         None => (described, ""),
     };
     let facts: Vec<&str> = facts.split(' ').filter(|f| !f.is_empty()).collect();
-    let known =
-        ["volatile", "stable", "sql", "c", "aggregate", "float", "xid", "pattern", "merged", "sequence", "newer"];
+    let known = [
+        "volatile",
+        "stable",
+        "sql",
+        "c",
+        "aggregate",
+        "float",
+        "bounded",
+        "xid",
+        "internal",
+        "pattern",
+        "merged",
+        "sequence",
+        "newer",
+    ];
     let is_known = |f: &&str| known.contains(f) || f.starts_with("extension=");
     assert!(facts.iter().all(is_known), "a fact of {described} is not one of {known:?}");
     let has = |fact: &str| facts.contains(&fact);
@@ -51,7 +64,9 @@ pub fn function(described: &str) -> Function {
         aggregate: has("aggregate"),
         extension: facts.iter().find_map(|f| f.strip_prefix("extension=")).map(str::to_owned),
         takes_float: has("float"),
+        takes_bounded: has("bounded"),
         takes_xid: has("xid"),
+        takes_internal: has("internal"),
         newer: has("newer"),
         takes_pattern: has("pattern"),
         may_be_merged: has("merged"),
@@ -233,11 +248,15 @@ impl Reader {
     fn window(&mut self, rest: &[String]) {
         let at = rest.iter().position(|w| w == ":").expect("a colon before the functions");
         let (of, functions) = (&rest[..at], &rest[at + 1..]);
+        let over = |f: &String| {
+            let call = call(&f.split(':').map(str::to_owned).collect::<Vec<_>>());
+            FunctionCall { function: Rc::new(Function { aggregate: true, ..Function::clone(&call.function) }), ..call }
+        };
         let window = Window {
             partition: self.listed(value(of, "partition")),
             order: self.listed(value(of, "order")),
             counts_rows: of.iter().any(|w| w == "rows"),
-            functions: functions.iter().map(|f| call(&f.split(':').map(str::to_owned).collect::<Vec<_>>())).collect(),
+            functions: functions.iter().map(over).collect(),
         };
         self.level.windows.push(window);
     }
@@ -289,6 +308,7 @@ fn construct(kind: &str, name: String) -> Construct {
         ("session-value", "session_user") => Construct::SessionValue("session_user"),
         ("nondeterministic", _) => Construct::NondeterministicCollation(name),
         ("greatest-under", _) => Construct::LocalOrder(name),
+        ("local-classes", name) => Construct::LocalClasses("like_regex", name.to_owned()),
         ("unknown", _) => Construct::Unknown("an expression that PostgreSQL 15 does not have"),
         other => panic!("no construct {other:?}"),
     }

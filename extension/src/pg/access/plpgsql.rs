@@ -1,6 +1,6 @@
 //! Bodies of PL/pgSQL functions, as PostgreSQL's own compiler gives them.
 //!
-//! A function is compiled as its first call would do it, and stays so. Its expressions are analysed
+//! PL/pgSQL compiles a function as its first call would do it. Its expressions are analysed
 //! with PL/pgSQL's own names of variables. A variable that is never assigned is its argument or its
 //! default; of others nothing is known. All statements count, whether or not they are come to.
 use std::collections::HashMap;
@@ -17,9 +17,12 @@ use crate::pg::access::functions::{analysed, Call, ParserSetup};
 use crate::pg::access::{Known, Parameters, Place, Reader};
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::lists::elements;
-use crate::pg::base::major;
+use crate::pg::base::major_plpgsql;
 
+pub mod kept;
+pub mod records;
 pub mod statements;
+pub mod variables;
 
 type Compile =
     unsafe extern "C-unwind" fn(pg_sys::FunctionCallInfo, bool) -> *mut pg_sys::PLpgSQL_function;
@@ -45,8 +48,21 @@ struct Body {
     ends: Vec<i32>,
     /// The values that variables are assigned: once in one of these ways, or `None`.
     assigned: HashMap<i32, Option<Source>>,
+    /// The origins of the rows that go to a variable.
+    rows: HashMap<i32, Vec<Rows>>,
+    /// It calls a procedure, which may assign any variable.
+    calls: bool,
     /// Why it may do anything.
     open: Option<&'static str>,
+}
+
+/// The origin of rows that go to a record.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    Query(NonNull<pg_sys::PLpgSQL_expr>),
+    /// The query of a bound cursor, by the variable's number.
+    Cursor(i32),
+    Any,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -161,16 +177,54 @@ impl Reader {
 /// The function as its first call would compile it.
 unsafe fn compiled(call: &Call) -> NonNull<pg_sys::PLpgSQL_function> {
     // SAFETY: the node is the calling expression.
-    unsafe { compiled_for(call.function, call.node.as_ptr(), call.collation).or_raise() }
+    unsafe {
+        let node = call.node.as_ptr();
+        let function =
+            compiled_for(call.function, node, call.collation, Compiled::ForCalls).or_raise();
+        kept::compiled(function);
+        function
+    }
+}
+
+/// The function as PostgreSQL compiles it to check it when it is made; a call may find that.
+pub(in crate::pg) fn validated(function: pg_sys::Oid) -> Option<NonNull<pg_sys::PLpgSQL_function>> {
+    let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+    // SAFETY: the tuple is a row of pg_proc and is read before it is released. A function is
+    // compiled to be checked without an expression that calls it.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(function));
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>();
+        let (language, result) = (form.prolang, form.prorettype);
+        pg_sys::ReleaseSysCache(tuple);
+        // One of a trigger is known by the trigger when it is called.
+        let of_trigger = [pg_sys::TRIGGEROID, pg_sys::EVENT_TRIGGEROID].contains(&result);
+        if of_trigger || language != pg_sys::get_language_oid(c"plpgsql".as_ptr(), true) {
+            return None;
+        }
+        Some(compiled_for(function, null_mut(), pg_sys::InvalidOid, Compiled::ToLookAt).or_raise())
+    }
+}
+
+/// The use of a function's compiled form.
+#[derive(Clone, Copy, PartialEq)]
+enum Compiled {
+    /// It stays compiled, and calls find it.
+    ForCalls,
+    /// The check of its text when it is made does the same: arguments of any type get one.
+    ToLookAt,
 }
 
 /// # Safety
 /// `node` must be an expression that calls the function; null when its arguments say their types
-/// themselves.
+/// themselves, or when the function is to be checked.
 unsafe fn compiled_for(
     function: pg_sys::Oid,
     node: *mut pg_sys::Node,
     collation: pg_sys::Oid,
+    wanted: Compiled,
 ) -> Result<NonNull<pg_sys::PLpgSQL_function>, PgError> {
     // SAFETY: the compiler looks at the function's oid, its collation and the calling expression,
     // and keeps the result in memory of its own; the call's description lives in the current memory
@@ -185,7 +239,7 @@ unsafe fn compiled_for(
         (*description).flinfo = info;
         (*description).fncollation = collation;
         let compile: Compile = std::mem::transmute(library_function(c"plpgsql_compile").as_ptr());
-        let function = catch_c(|| compile(description, false))?;
+        let function = catch_c(|| compile(description, wanted == Compiled::ToLookAt))?;
         NonNull::new(function).ok_or_else(|| PgError::new(b"XX000", "plpgsql compiled nothing"))
     }
 }
@@ -230,7 +284,7 @@ impl State {
             (*running).datums = state.datums.as_mut_ptr();
             (*running).datum_context = pg_sys::CurrentMemoryContext;
             (*f).cur_estate = running;
-            *major::uses_of(f) += 1;
+            *major_plpgsql::uses_of(f) += 1;
             state
         }
     }
@@ -279,7 +333,7 @@ impl Drop for State {
         unsafe {
             let f = self.function.as_ptr();
             (*f).cur_estate = self.before;
-            *major::uses_of(f) -= 1;
+            *major_plpgsql::uses_of(f) -= 1;
         }
     }
 }
@@ -297,9 +351,21 @@ impl Body {
             line,
         });
         self.expressions.extend(step);
+        if let Some(expression) = NonNull::new(expression) {
+            self.rows(into, Rows::Query(expression));
+        }
+    }
+
+    /// Says where the rows come from that went to a record last.
+    fn rows(&mut self, record: Option<i32>, from: Rows) {
+        let rows = record.and_then(|record| self.rows.get_mut(&record));
+        if let Some(last) = rows.and_then(|rows| rows.last_mut()) {
+            *last = from;
+        }
     }
 
     fn assign(&mut self, variable: i32, source: Option<Source>) {
+        self.rows.entry(variable).or_default().push(Rows::Any);
         let known = self.assigned.entry(variable).or_insert(source);
         if *known != source {
             *known = None;
@@ -471,6 +537,7 @@ impl Body {
                 PLPGSQL_STMT_CALL => {
                     let s = of!(PLpgSQL_stmt_call);
                     self.expression(s.expr);
+                    self.calls |= s.is_call;
                     // The target is made when the statement runs first.
                     self.open = self.open.or(s.is_call.then_some("calls a procedure"));
                 }
@@ -481,7 +548,7 @@ impl Body {
                 PLPGSQL_STMT_RETURN_QUERY => {
                     let s = of!(PLpgSQL_stmt_return_query);
                     self.expression(s.query);
-                    self.executes(s.dynquery);
+                    self.executes(s.dynquery, s.params);
                 }
                 PLPGSQL_STMT_RAISE => {
                     let s = of!(PLpgSQL_stmt_raise);
@@ -504,7 +571,8 @@ impl Body {
                 }
                 PLPGSQL_STMT_FORC => {
                     let s = of!(PLpgSQL_stmt_forc);
-                    self.target(s.var);
+                    let record = self.target(s.var);
+                    self.rows(record, Rows::Cursor(s.curvar));
                     self.assign(s.curvar, None);
                     self.expression(s.argquery);
                     self.statements(s.body);
@@ -514,7 +582,7 @@ impl Body {
                     self.assign(s.curvar, None);
                     self.expression(s.argquery);
                     self.expression(s.query);
-                    self.executes(s.dynquery);
+                    self.executes(s.dynquery, s.params);
                 }
                 PLPGSQL_STMT_FETCH => {
                     let s = of!(PLpgSQL_stmt_fetch);
@@ -522,8 +590,16 @@ impl Body {
                     self.expression(s.expr);
                 }
                 PLPGSQL_STMT_CLOSE => {}
-                PLPGSQL_STMT_DYNEXECUTE | PLPGSQL_STMT_DYNFORS => {
-                    self.open = Some("executes a text")
+                PLPGSQL_STMT_DYNEXECUTE => {
+                    let s = of!(PLpgSQL_stmt_dynexecute);
+                    self.target(s.target);
+                    self.executes(s.query, s.params);
+                }
+                PLPGSQL_STMT_DYNFORS => {
+                    let s = of!(PLpgSQL_stmt_dynfors);
+                    self.target(s.var);
+                    self.executes(s.query, s.params);
+                    self.statements(s.body);
                 }
                 _ => {
                     self.open = Some("ends transactions");
@@ -533,9 +609,12 @@ impl Body {
         }
     }
 
-    fn executes(&mut self, text: *mut pg_sys::PLpgSQL_expr) {
+    unsafe fn executes(&mut self, text: *mut pg_sys::PLpgSQL_expr, parameters: *mut pg_sys::List) {
         if !text.is_null() {
             self.open = Some("executes a text");
+            self.expression(text);
+            // SAFETY: a list of expressions.
+            unsafe { self.expressions(parameters) };
         }
     }
 }

@@ -42,3 +42,13 @@ pub fn cell<T: IntoDatum>(value: impl Into<Option<T>>) -> Cell {
         oid: T::type_oid(),
     }
 }
+
+extern "C-unwind" {
+    /// Whether two values of one type have the same bytes, compressed or not. Both must be there.
+    pub(in crate::pg) fn datum_image_eq(
+        one: pg_sys::Datum,
+        other: pg_sys::Datum,
+        by_value: bool,
+        length: i32,
+    ) -> bool;
+}

@@ -6,13 +6,14 @@ use pgrx::pg_sys;
 use crate::pg::base::error::{catch_c, OrRaise, PgError};
 use crate::pg::base::major;
 use crate::pg::base::relation::{Relation, Tuple};
+use crate::pg::base::value_settings::values_pinned;
 
 /// 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 const EPOCH_DAYS: i64 = 10_957;
 const EPOCH_MICROS: i64 = EPOCH_DAYS * 86_400_000_000;
 
 /// How values of one type are written.
-enum Encoder {
+pub(super) enum Encoder {
     Bool,
     Int2,
     Int4,
@@ -45,7 +46,7 @@ enum Encoder {
 #[derive(Clone, Copy)]
 pub(super) struct Output(pg_sys::Oid);
 
-struct Element {
+pub(super) struct Element {
     oid: pg_sys::Oid,
     length: i16,
     by_value: bool,
@@ -53,13 +54,13 @@ struct Element {
     encoder: Encoder,
 }
 
-struct Composite {
+pub(super) struct Composite {
     oid: pg_sys::Oid,
     /// Live attributes: position from 0, encoder.
     fields: Vec<(usize, Encoder)>,
 }
 
-struct RangeOf {
+pub(super) struct RangeOf {
     /// The range type (of a multirange: that of its parts).
     oid: pg_sys::Oid,
     encoder: Encoder,
@@ -69,6 +70,8 @@ struct RangeOf {
 pub struct RowEncoder {
     /// Ascending by ordinal.
     columns: Vec<EncodedColumn>,
+    /// Some values are written as the texts of output functions that settings decide about.
+    by_settings: bool,
 }
 
 struct EncodedColumn {
@@ -110,7 +113,11 @@ impl RowEncoder {
             });
         }
         encoded.sort_by_key(|c| c.ordinal);
-        Ok(RowEncoder { columns: encoded })
+        let by_settings = encoded.iter().any(|c| c.encoder.is_by_settings());
+        Ok(RowEncoder {
+            columns: encoded,
+            by_settings,
+        })
     }
 
     /// Physical number of the column with this ordinal.
@@ -121,7 +128,7 @@ impl RowEncoder {
 
     /// Appends the whole row.
     pub fn row(&self, tuple: &Tuple, out: &mut Vec<u8>) {
-        write(self.columns.iter(), tuple, out)
+        self.write(|_| true, tuple, out)
     }
 
     /// Appends, as u16, the ordinals of the columns whose value is a minus zero: the ledger has it
@@ -143,7 +150,16 @@ impl RowEncoder {
 
     /// Appends the row of the primary key's columns alone.
     pub fn key(&self, tuple: &Tuple, out: &mut Vec<u8>) {
-        write(self.columns.iter().filter(|c| c.key), tuple, out)
+        self.write(|column| column.key, tuple, out)
+    }
+
+    /// The session's settings, and those of a function that changes the row, have no say.
+    fn write(&self, wanted: fn(&EncodedColumn) -> bool, tuple: &Tuple, out: &mut Vec<u8>) {
+        let columns = self.columns.iter().filter(|column| wanted(column));
+        match self.by_settings {
+            true => values_pinned(|| write(columns, tuple, out)),
+            false => write(columns, tuple, out),
+        }
     }
 }
 
@@ -170,10 +186,10 @@ impl From<ValueError> for PgError {
     }
 }
 
-type Written = Result<(), PgError>;
+pub(super) type Written = Result<(), PgError>;
 
 impl Encoder {
-    fn of(oid: pg_sys::Oid) -> Result<Encoder, PgError> {
+    pub(super) fn of(oid: pg_sys::Oid) -> Result<Encoder, PgError> {
         // SAFETY: catalog look-ups of a type; they raise for a type that does not exist.
         unsafe {
             pg_sys::check_stack_depth();
@@ -234,6 +250,16 @@ impl Encoder {
         })
     }
 
+    fn is_by_settings(&self) -> bool {
+        match self {
+            Encoder::Array(element) => element.encoder.is_by_settings(),
+            Encoder::Composite(of) => of.fields.iter().any(|(_, field)| field.is_by_settings()),
+            Encoder::Range(range) | Encoder::Multirange(range) => range.encoder.is_by_settings(),
+            Encoder::Other { .. } => true,
+            _ => false,
+        }
+    }
+
     fn tag(&self) -> Tag {
         match self {
             Encoder::Bool => Tag::Bool,
@@ -260,7 +286,7 @@ impl Encoder {
 
     /// # Safety
     /// `datum` must be a value, not NULL, of the type this was compiled for.
-    unsafe fn write(&self, datum: pg_sys::Datum, out: &mut Vec<u8>) -> Written {
+    pub(super) unsafe fn write(&self, datum: pg_sys::Datum, out: &mut Vec<u8>) -> Written {
         // SAFETY: each arm reads the datum as its type's C representation, by the caller's promise.
         unsafe {
             match self {

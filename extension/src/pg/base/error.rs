@@ -4,7 +4,7 @@
 //! C calls that run a client's code go through [`catch_c`], and our C entry points through
 //! [`enter`].
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr};
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -68,15 +68,42 @@ pub struct PgError {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// It may follow from a name that one database alone has ([`take_name`]).
+    pub of_a_name: bool,
 }
 
 impl PgError {
     pub fn new(sqlstate: &[u8; 5], message: impl Into<String>) -> Self {
         PgError {
-            sqlstate: SqlState(*sqlstate),
             message: message.into(),
+            ..PgError::of_state(SqlState(*sqlstate))
+        }
+    }
+
+    /// Without a message.
+    pub fn of_state(sqlstate: SqlState) -> Self {
+        PgError {
+            sqlstate,
+            message: String::new(),
             detail: None,
             hint: None,
+            of_a_name: false,
+        }
+    }
+
+    /// An error that came as text. A SQLSTATE that is none becomes XX000.
+    pub fn told(sqlstate: &str, message: impl Into<String>) -> Self {
+        PgError::new(
+            &SqlState::parse(sqlstate).map_or(*b"XX000", |state| state.0),
+            message,
+        )
+    }
+
+    /// The same error as one of a name: of a relation that one database alone may have.
+    pub fn of_a_name(self) -> Self {
+        PgError {
+            of_a_name: true,
+            ..self
         }
     }
 
@@ -108,8 +135,21 @@ impl<T> OrRaise<T> for Result<T, PgError> {
 }
 
 thread_local! {
+    /// See [`take_name`].
+    static NAME: RefCell<Option<PgError>> = const { RefCell::new(None) };
     /// How many calls of [`attempt_undone`] are under way.
     static UNDONE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// An error about a name is being raised in PostgreSQL.
+pub(in crate::pg) fn note_name(error: &PgError) {
+    NAME.set(Some(error.clone()));
+}
+
+/// The error about a name that PostgreSQL raises, or raised last: one that `raised::watched` saw,
+/// or one of ours ([`PgError::of_a_name`]). None once it is a value, which carries that itself.
+pub(in crate::pg) fn take_name() -> Option<PgError> {
+    NAME.take()
 }
 
 /// Counts a call of [`attempt_undone`], also while it unwinds.
@@ -155,6 +195,7 @@ fn as_pg_error(payload: Box<dyn Any + Send>) -> PgError {
                 message: e.message().to_owned(),
                 detail: e.detail().map(str::to_owned),
                 hint: e.hint().map(str::to_owned),
+                of_a_name: take_name().is_some(),
             },
             defect @ CaughtError::RustPanic { .. } => defect.rethrow(),
         },
@@ -197,6 +238,7 @@ pub(in crate::pg) unsafe fn catch_c<T>(f: impl FnOnce() -> T) -> Result<T, PgErr
             message: text(&(*data).message).unwrap_or_default(),
             detail: text(&(*data).detail),
             hint: text(&(*data).hint),
+            of_a_name: take_name().is_some(),
         };
         pg_sys::FreeErrorData(data);
         pg_sys::FlushErrorState();
@@ -288,6 +330,9 @@ extern "C-unwind" {
 }
 
 fn report(error: Box<PgError>) -> ! {
+    if error.of_a_name {
+        note_name(&error);
+    }
     // SAFETY: the strings are copied into PostgreSQL's memory and the Rust value is dropped before
     // the jump.
     unsafe {

@@ -41,8 +41,59 @@ pub fn release_weak(unchanged: impl Fn(pg_sys::Oid) -> bool) {
     }
 }
 
+/// A lock with its mode.
+pub type Held = (pg_sys::LOCKTAG, i32);
+
+/// The advisory locks of SQL functions, and the locks for more than reading of relations that
+/// `keeps` takes.
+pub fn beside(keeps: impl Fn(pg_sys::Oid) -> bool) -> Vec<Held> {
+    let kept = |(tag, mode): &Held| match relation_of(tag) {
+        Some(relation) => *mode > READ && keeps(relation),
+        None => own_lock::is_advisory(tag),
+    };
+    locks().into_iter().filter(kept).collect()
+}
+
+/// Has the session hold locks that its transaction holds, too.
+pub fn hold(held: &[Held]) {
+    for (tag, mode) in held {
+        // SAFETY: in a transaction. The lock is held, so nobody is waited for.
+        unsafe { pg_sys::LockAcquire(tag, *mode, true, false) };
+    }
+}
+
+/// Has the transaction hold locks in the place of the session.
+pub fn hand_back(held: &[Held]) {
+    // SAFETY: in a transaction; the owner is put back. A lock that is held is not waited for.
+    unsafe {
+        let owner = pg_sys::CurrentResourceOwner;
+        pg_sys::CurrentResourceOwner = pg_sys::TopTransactionResourceOwner;
+        for (tag, mode) in held
+            .iter()
+            .filter(|(tag, mode)| major::holds_lock(tag, *mode))
+        {
+            pg_sys::LockAcquire(tag, *mode, false, false);
+        }
+        pg_sys::CurrentResourceOwner = owner;
+    }
+    let_go(held);
+}
+
+/// Has the session hold locks no more. PostgreSQL takes those of relations with a transaction that
+/// fails.
+pub fn let_go(held: &[Held]) {
+    for (tag, mode) in held {
+        // SAFETY: looks into tables of this process, and of the server for a lock that is held.
+        unsafe {
+            if major::holds_lock(tag, *mode) {
+                pg_sys::LockRelease(tag, *mode, true);
+            }
+        }
+    }
+}
+
 /// The locks of this process with their modes.
-fn locks() -> Vec<(pg_sys::LOCKTAG, i32)> {
+fn locks() -> Vec<Held> {
     // SAFETY: the list is PostgreSQL's copy in the current memory context, as long as it says.
     let (all, own) = unsafe {
         let data = &*pg_sys::GetLockStatusData();

@@ -1,5 +1,6 @@
 //! The differences between PostgreSQL 15 to 18, one function for each difference; those of
-//! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`. The extension is made
+//! rights are in `relation_use.rs`, those of walkers in `tree_walkers.rs`, those of PL/pgSQL in
+//! `major_plpgsql.rs`. The extension is made
 //! and shipped for 15, and tested for 15, 17 and 18 (`make test-majors`). For 16 it is compiled
 //! alone. The feature `pg17up` is set for 17 and later majors.
 //!
@@ -23,6 +24,7 @@
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
+use chainify_rules::catalog::BY_BYTES;
 use pgrx::pg_sys;
 
 /// The setting that has plans run in parallel, for tests of PostgreSQL itself.
@@ -30,6 +32,12 @@ use pgrx::pg_sys;
 pub(in crate::pg) const FORCES_PARALLEL: &CStr = c"force_parallel_mode";
 #[cfg(not(feature = "pg15"))]
 pub(in crate::pg) const FORCES_PARALLEL: &CStr = c"debug_parallel_query";
+
+/// Settings of the sessions of worker processes that not all majors have.
+pub(in crate::pg) const OF_SESSIONS: &[(&CStr, &CStr)] = &[
+    #[cfg(feature = "pg17up")]
+    (c"transaction_timeout", c"0"),
+];
 
 /// Settings of newer majors, as `block_settings.rs` has those of 15.
 pub(in crate::pg) const PINNED: &[(&CStr, &CStr)] = &[
@@ -281,40 +289,40 @@ pub(in crate::pg) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBacken
     }
 }
 
-/// The name of the database's own collation. 17 has another column for what is none of the
-/// system's.
+/// The name of the database's own collation, or of its letters where these are not trusted.
 pub(in crate::pg) fn default_collation() -> String {
     #[cfg(not(feature = "pg17up"))]
     use pg_sys::Anum_pg_database_daticulocale as OTHERS;
     #[cfg(feature = "pg17up")]
     use pg_sys::Anum_pg_database_datlocale as OTHERS;
     let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
-    // SAFETY: the row of the database that this session is in; it is copied from before it is
-    // released.
+    // SAFETY: the row of this session's database, which is copied from before it is released.
     unsafe {
         let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
         if row.is_null() {
             return String::new();
         }
-        let provider =
-            (*pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_database>()).datlocprovider;
-        let column = match provider as u8 {
-            b'c' => pg_sys::Anum_pg_database_datcollate,
-            _ => OTHERS,
+        let text = |column| {
+            let mut null = false;
+            let value = pg_sys::SysCacheGetAttr(cache, row, column as i16, &raw mut null);
+            let text =
+                (!null).then(|| CStr::from_ptr(pg_sys::text_to_cstring(value.cast_mut_ptr())));
+            text.unwrap_or_default().to_string_lossy().into_owned()
         };
-        let mut null = false;
-        let value = pg_sys::SysCacheGetAttr(cache, row, column as i16, &raw mut null);
-        let name = match null {
-            true => String::new(),
-            false => CStr::from_ptr(pg_sys::text_to_cstring(value.cast_mut_ptr()))
-                .to_string_lossy()
-                .into_owned(),
+        let database = pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_database>();
+        let name = match (*database).datlocprovider as u8 {
+            b'c' => {
+                let letters = text(pg_sys::Anum_pg_database_datctype);
+                match BY_BYTES.contains(&letters.as_str()) {
+                    true => text(pg_sys::Anum_pg_database_datcollate),
+                    false => letters,
+                }
+            }
+            b'i' => format!("icu {}", text(OTHERS)), // a C of its own is not by bytes
+            _ => text(OTHERS),
         };
         pg_sys::ReleaseSysCache(row);
-        match provider as u8 {
-            b'i' => format!("icu {name}"), // whose C, if it has one, is not by bytes
-            _ => name,
-        }
+        name
     }
 }
 
@@ -542,25 +550,6 @@ pub(in crate::pg) unsafe fn on_signal(signal: c_int, handler: pg_sys::pqsigfunc)
         pg_sys::pqsignal_be(signal, handler);
     }
 }
-
-/// The number of uses of a compiled function. 18 keeps it with other facts.
-///
-/// # Safety
-/// `function` must be one that PL/pgSQL compiled; nothing else may use the number meanwhile.
-pub(in crate::pg) unsafe fn uses_of<'f>(function: *mut pg_sys::PLpgSQL_function) -> &'f mut Uses {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        #[cfg(not(feature = "pg18"))]
-        return &mut (*function).use_count;
-        #[cfg(feature = "pg18")]
-        return &mut (*function).cfunc.use_count;
-    }
-}
-
-#[cfg(not(feature = "pg18"))]
-pub(in crate::pg) type Uses = std::ffi::c_ulong;
-#[cfg(feature = "pg18")]
-pub(in crate::pg) type Uses = u64;
 
 /// Runs a portal to its end. Until 17 the caller said that it runs once.
 ///

@@ -36,6 +36,15 @@ pub(in crate::pg) fn is_own(tag: &pg_sys::LOCKTAG) -> bool {
     tag.locktag_type == pg_sys::LockTagType::LOCKTAG_ADVISORY as u8 && tag.locktag_field4 == CLASS
 }
 
+/// Whether a lock is of the two classes that SQL functions use, in this database.
+pub(in crate::pg) fn is_advisory(tag: &pg_sys::LOCKTAG) -> bool {
+    // SAFETY: reads a variable set when the session connected.
+    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    tag.locktag_type == pg_sys::LockTagType::LOCKTAG_ADVISORY as u8
+        && tag.locktag_field1 == database
+        && [1, 2].contains(&tag.locktag_field4)
+}
+
 /// Takes the lock beside others that share it; waits for one that holds it alone.
 pub fn share(lock: OwnLock) {
     acquire(lock, pg_sys::ShareLock, false);

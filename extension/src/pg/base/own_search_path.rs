@@ -62,21 +62,35 @@ pub(in crate::pg) fn own_path<T>(f: impl FnOnce() -> T) -> T {
 /// Runs `f` with another value of a setting, and puts the old one back. On an error abort
 /// processing does that.
 pub(in crate::pg) fn with_setting<T>(name: &CStr, value: &CStr, f: impl FnOnce() -> T) -> T {
-    // SAFETY: both are C strings; the nest level opened here is closed here.
-    unsafe {
-        let level = raw::NewGUCNestLevel();
-        raw::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
-        let result = f();
-        raw::AtEOXact_GUC(true, level);
-        result
+    with_settings(std::iter::once((name, value)), f)
+}
+
+/// The same with several settings. Cost: nothing when there are none.
+pub(in crate::pg) fn with_settings<'s, T>(
+    settings: impl Iterator<Item = (&'s CStr, &'s CStr)>,
+    f: impl FnOnce() -> T,
+) -> T {
+    let mut level = None;
+    for (name, value) in settings {
+        // SAFETY: both are C strings; the nest level opened here is closed below.
+        unsafe {
+            level.get_or_insert_with(|| raw::NewGUCNestLevel());
+            raw::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
     }
+    let result = f();
+    if let Some(level) = level {
+        // SAFETY: opened above.
+        unsafe { raw::AtEOXact_GUC(true, level) }
+    }
+    result
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void, CStr};
 
 use pgrx::pg_sys;
 
-use crate::pg::base::error::{without_raising, PgError, SqlState};
+use crate::pg::base::error::{note_name, without_raising, PgError, SqlState};
 
 /// Which of the errors wanted were raised.
 #[derive(Default)]
@@ -18,8 +18,18 @@ pub struct Raised {
     pub by_statement: bool,
 }
 
+/// The errors to watch for: `state` says whether one with this SQLSTATE may be, `error` whether it
+/// is.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub state: fn(SqlState) -> bool,
+    pub error: fn(&PgError) -> bool,
+    /// Whether it is one about a name ([`PgError::of_a_name`]).
+    pub name: fn(&PgError) -> bool,
+}
+
 struct Watching {
-    wanted: fn(SqlState) -> bool,
+    wanted: Wanted,
     raised: Raised,
 }
 
@@ -107,9 +117,8 @@ pub fn by_statement_alone() -> bool {
     })
 }
 
-/// Runs `f` and tells which errors whose SQLSTATE is `wanted` were raised in it, caught or not. Not
-/// to be nested.
-pub fn watched<T>(wanted: fn(SqlState) -> bool, f: impl FnOnce() -> T) -> (T, Raised) {
+/// Runs `f` and tells which `wanted` errors were raised in it, caught or not. Not to be nested.
+pub fn watched<T>(wanted: Wanted, f: impl FnOnce() -> T) -> (T, Raised) {
     COPIES.with(|_| ());
     WATCHING.set(Some(Watching {
         wanted,
@@ -142,7 +151,8 @@ unsafe extern "C-unwind" fn on_report(_: *mut c_void) {
     // dropped when a copy raises.
     unsafe {
         let state = SqlState::unpacked(geterrcode());
-        let wanted = || WATCHING.with_borrow(|w| w.as_ref().is_some_and(|w| (w.wanted)(state)));
+        let wanted =
+            || WATCHING.with_borrow(|w| w.as_ref().is_some_and(|w| (w.wanted.state)(state)));
         if without_raising("watching errors", wanted) != Some(true) {
             return;
         }
@@ -164,19 +174,27 @@ unsafe fn note(state: SqlState, report: &pg_sys::ErrorData) {
     unsafe {
         let by_statement = text(report.funcname).as_deref() == Some("exec_stmt_raise")
             && text(report.filename).as_deref() == Some("pl_exec.c");
+        let error = PgError {
+            sqlstate: state,
+            message: text(report.message).unwrap_or_default(),
+            detail: text(report.detail),
+            hint: text(report.hint),
+            of_a_name: false,
+        };
         WATCHING.with_borrow_mut(|watching| {
-            let Some(Watching { raised, .. }) = watching else {
+            let Some(Watching { raised, wanted }) = watching else {
                 return;
             };
+            if (wanted.name)(&error) && !by_statement {
+                note_name(&error);
+            }
+            if !(wanted.error)(&error) {
+                return;
+            }
             if by_statement {
                 raised.by_statement = true;
             } else if raised.first.is_none() {
-                raised.first = Some(PgError {
-                    sqlstate: state,
-                    message: text(report.message).unwrap_or_default(),
-                    detail: text(report.detail),
-                    hint: text(report.hint),
-                });
+                raised.first = Some(error);
             }
         });
     }

@@ -356,7 +356,13 @@ impl Tuple<'_> {
         let Some(attribute) = attributes.get(at) else {
             PgError::new(b"XX000", format!("row has no column {number}")).raise()
         };
-        if !reads_as(attribute.atttypid, oid) {
+        self.datum_of(number, attribute.atttypid, oid)
+    }
+
+    /// The value of column `number`, of type `is`, which has to read as `oid`.
+    fn datum_of(&self, number: i16, is: pg_sys::Oid, oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
+        let at = (number as usize).wrapping_sub(1);
+        if !reads_as(is, oid) {
             PgError::new(
                 b"XX000",
                 format!("column {number} is not of the type it had when the ledger read it"),
@@ -449,6 +455,8 @@ impl Layout {
 pub struct Shape {
     descriptor: NonNull<pg_sys::TupleDescData>,
     layout: Layout,
+    /// The types under all domains. A later transaction may drop a domain, whose values stay.
+    bases: Vec<pg_sys::Oid>,
 }
 
 impl Shape {
@@ -461,7 +469,19 @@ impl Shape {
             pg_sys::MemoryContextSwitchTo(context);
             let descriptor = NonNull::new(copy).expect("a copy is made or an error raised");
             let layout = Layout::of(copy);
-            Shape { descriptor, layout }
+            let live = |c: &&Storage| !c.dropped;
+            let base = |c: &Storage| {
+                Some(c)
+                    .filter(live)
+                    .map(|c| pg_sys::getBaseType(c.type_oid))
+            };
+            let bases = layout.columns.iter().map(base);
+            let bases = bases.map(Option::unwrap_or_default).collect();
+            Shape {
+                descriptor,
+                layout,
+                bases,
+            }
         }
     }
 }
@@ -511,7 +531,17 @@ pub struct Stored {
 /// with.
 pub struct StoredTuple<'s, 'a> {
     row: Tuple<'a>,
+    bases: &'s [pg_sys::Oid],
     store: PhantomData<&'s TupleStore>,
+}
+
+impl StoredTuple<'_, '_> {
+    /// The value of column `number`, checked to be of type `oid` or of a domain over it.
+    pub(in crate::pg) fn datum(&self, number: i16, oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
+        let is = self.bases.get((number as usize).wrapping_sub(1));
+        self.row
+            .datum_of(number, is.copied().unwrap_or_default(), oid)
+    }
 }
 
 impl<'a> std::ops::Deref for StoredTuple<'_, 'a> {
@@ -633,6 +663,7 @@ impl TupleStore {
                     tuple: std::ptr::null_mut(),
                     ..row
                 },
+                bases: &shape.bases,
                 store: PhantomData,
             }
         }

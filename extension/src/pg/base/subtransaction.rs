@@ -35,6 +35,12 @@ pub fn read_only<T>(f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError
     })
 }
 
+/// Whether the transaction may change nothing in the database.
+pub fn is_read_only() -> bool {
+    // SAFETY: a variable of this process.
+    unsafe { pg_sys::XactReadOnly }
+}
+
 /// The effect of a transaction's end on state kept in the backend; nothing when the backend itself
 /// ends (FATAL), which may happen while that state is in use.
 pub struct Hooks {

@@ -1,6 +1,7 @@
 //! Calls of our trigger functions.
 use pgrx::pg_sys;
 
+use crate::pg::base::cell::Cell;
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::{Scratch, Tuple};
 
@@ -9,6 +10,20 @@ use crate::pg::base::relation::{Scratch, Tuple};
 macro_rules! trigger_function {
     ($symbol:ident, $finfo:ident, $function:path) => {
         $crate::export_v1!($symbol, $finfo, $crate::pg::base::trigger::run, $function);
+    };
+}
+
+/// Exports `fn(Oid, &Tuple) -> Vec<(i16, Cell)>` as a BEFORE ROW trigger function: of the row that
+/// is about to be stored in the table, these columns, by number, get other values.
+#[macro_export]
+macro_rules! store_function {
+    ($symbol:ident, $finfo:ident, $function:path) => {
+        $crate::export_v1!(
+            $symbol,
+            $finfo,
+            $crate::pg::base::trigger::run_before,
+            $function
+        );
     };
 }
 
@@ -28,26 +43,14 @@ pub struct TriggerCall<'a>(&'a pg_sys::TriggerData);
 /// BEFORE STATEMENT.
 #[doc(hidden)]
 pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Datum {
-    // SAFETY: the whole body of an exported function; the context's tag is checked before it is
-    // read as TriggerData.
+    // SAFETY: the whole body of an exported function.
     unsafe {
         crate::pg::base::error::enter(|| {
-            let context = (*fcinfo).context;
-            if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
-                PgError::new(b"39P01", "not called by trigger manager").raise();
-            }
-            let call = TriggerCall(&*context.cast());
-            let flags =
-                call.0.tg_event & (pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK);
-            let truncate = call.event() == Event::Truncate;
-            let want = if truncate {
-                pg_sys::TRIGGER_EVENT_BEFORE
-            } else {
-                pg_sys::TRIGGER_EVENT_ROW
-            };
-            if flags != want {
-                PgError::new(b"39P01", "trigger of the ledger fired at the wrong time").raise();
-            }
+            let call = call(fcinfo);
+            call.must_be(match call.event() {
+                Event::Truncate => pg_sys::TRIGGER_EVENT_BEFORE,
+                _ => pg_sys::TRIGGER_EVENT_ROW,
+            });
             f(&call);
             (*fcinfo).isnull = false;
             pg_sys::Datum::from(0)
@@ -55,7 +58,63 @@ pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Dat
     }
 }
 
+/// Called by `store_function!` only. Refuses calls that are not BEFORE INSERT or UPDATE of a row.
+#[doc(hidden)]
+pub fn run_before(
+    fcinfo: pg_sys::FunctionCallInfo,
+    f: fn(pg_sys::Oid, &Tuple) -> Vec<(i16, Cell)>,
+) -> pg_sys::Datum {
+    // SAFETY: the whole body of an exported function. The trigger manager takes a tuple of the
+    // memory context in which it called, or the one that it gave.
+    unsafe {
+        crate::pg::base::error::enter(|| {
+            let call = call(fcinfo);
+            call.must_be(pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE);
+            let given = match call.event() {
+                Event::Insert => call.0.tg_trigtuple,
+                Event::Update => call.0.tg_newtuple,
+                Event::Delete | Event::Truncate => wrong_time(),
+            };
+            // Not one for all calls: conditions of domains inside of a value may store rows
+            // themselves.
+            let mut scratch = Scratch::default();
+            let row = call.deform(given, &mut scratch);
+            let changed = f(call.relation(), &row);
+            (*fcinfo).isnull = false;
+            pg_sys::Datum::from(match changed.is_empty() {
+                true => given,
+                false => row.with(&changed, pg_sys::CurrentMemoryContext),
+            })
+        })
+    }
+}
+
+/// # Safety
+/// `fcinfo` must be of the call of a function.
+unsafe fn call<'a>(fcinfo: pg_sys::FunctionCallInfo) -> TriggerCall<'a> {
+    // SAFETY: by the caller's promise; the context's tag is checked before it is read as
+    // TriggerData.
+    unsafe {
+        let context = (*fcinfo).context;
+        if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
+            PgError::new(b"39P01", "not called by trigger manager").raise();
+        }
+        TriggerCall(&*context.cast())
+    }
+}
+
+fn wrong_time() -> ! {
+    PgError::new(b"39P01", "trigger of the ledger fired at the wrong time").raise()
+}
+
 impl TriggerCall<'_> {
+    fn must_be(&self, when: u32) {
+        let flags = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+        if self.0.tg_event & flags != when {
+            wrong_time();
+        }
+    }
+
     pub fn event(&self) -> Event {
         match self.0.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
             pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,

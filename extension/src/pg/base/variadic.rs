@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::pg::base::function::Call;
+use crate::pg::base::value_settings::values_pinned;
 
-/// One value as its type's output function writes it. The settings that matter (DateStyle,
-/// TimeZone, search_path …) are pinned by the SET clauses of the SQL functions that take such
-/// arguments.
+/// One value as its type's output function writes it, whatever the session's settings. The
+/// search_path is pinned by the SET clauses of the SQL functions that take such arguments.
 pub struct TextValue {
     /// As `format_type` spells it, schema-qualified where not built in; empty for an untyped
     /// literal.
@@ -75,11 +75,12 @@ pub(in crate::pg) unsafe fn text_value(
             0
         };
         let type_name = owned(pg_sys::format_type_extended(type_oid, -1, qualify as u16));
-        let text = (!null).then(|| {
+        let text = || {
             let (mut output, mut varlena) = (pg_sys::InvalidOid, false);
             pg_sys::getTypeOutputInfo(type_oid, &mut output, &mut varlena);
             owned(pg_sys::OidOutputFunctionCall(output, value))
-        });
+        };
+        let text = (!null).then(|| values_pinned(text));
         TextValue {
             type_name,
             text,

@@ -81,11 +81,11 @@ pub fn inspect(sql: &str, access: bool) -> Result<Vec<Inspected>, PgError> {
                         .into_iter()
                         .map(|q| {
                             complete(q.as_ptr().cast());
-                            describe(q)
+                            describe(q, text.as_ptr())
                         })
                         .collect();
                     if !call.is_null() && (*call).type_ == pg_sys::NodeTag::T_CallStmt {
-                        levels.push(describe_call(call.cast()));
+                        levels.push(describe_call(call.cast(), text.as_ptr()));
                     }
                     Ok(Found {
                         levels,
@@ -165,7 +165,8 @@ pub(in crate::pg) unsafe fn inspect_expression(
             pg_rewrite_query(query)
         })?;
         let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
-        Ok(queries.into_iter().map(|q| describe(q)).collect())
+        let of = |q| describe(q, std::ptr::null());
+        Ok(queries.into_iter().map(of).collect())
     }
 }
 
@@ -246,7 +247,8 @@ pub fn inspect_sql_function(
                 }
             })?;
             let queries: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
-            inspected.push(Ok(queries.into_iter().map(|q| describe(q)).collect()));
+            let of = |q| describe(q, text.as_ptr());
+            inspected.push(Ok(queries.into_iter().map(of).collect()));
         }
         Ok(inspected)
     }
@@ -288,7 +290,7 @@ pub fn inspect_parsed_function(function: pg_sys::Oid) -> Result<Vec<Vec<Level>>,
             let rewritten: Vec<NonNull<pg_sys::Query>> = elements(rewritten);
             let levels = rewritten.into_iter().map(|q| {
                 complete(q.as_ptr().cast());
-                describe(q)
+                describe(q, std::ptr::null())
             });
             inspected.push(levels.collect());
         }

@@ -4,16 +4,17 @@
 //! pointers, so that no look-up can raise inside it. Every pointer here belongs to one query tree,
 //! which outlives the description's making.
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{c_char, CStr};
 use std::ptr::NonNull;
 
-use chainify_rules::catalog::{is_identical, object_identifier, system_column};
+use chainify_rules::catalog::{is_identical, system_column, widened};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
 use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::lists::elements;
 use crate::pg::base::{collation, major};
+use crate::pg::describe::frozen_time::frozen;
 use crate::pg::describe::function_facts::function;
 use crate::pg::describe::input_collations::{
     bare, input_collations, local_collation, told_apart_by,
@@ -25,6 +26,7 @@ use crate::pg::tree::tree_walkers::{is_known_node, without_groups};
 mod changes;
 mod collations;
 mod sources;
+mod values;
 
 mod raw {
     use super::pg_sys;
@@ -44,14 +46,24 @@ struct Named {
 /// WITH queries in scope, outermost level first.
 type Scope = Vec<HashMap<String, Named>>;
 
+/// `text` is the one that the query was parsed from, in which its literals stand. Where there is
+/// none, they are not looked at.
+///
 /// # Safety
-/// `query` must be an analysed query that no planner has touched.
-pub(in crate::pg) unsafe fn describe(query: NonNull<pg_sys::Query>) -> Level {
+/// `query` must be an analysed query that no planner has touched; `text` null or a C string.
+pub(in crate::pg) unsafe fn describe(query: NonNull<pg_sys::Query>, text: *const c_char) -> Level {
     // SAFETY: by the caller's promise.
-    unsafe { describe_in(query, &mut Vec::new()) }
+    unsafe {
+        let text = (!text.is_null()).then(|| CStr::from_ptr(text));
+        describe_in(query, text, &mut Vec::new())
+    }
 }
 
-unsafe fn describe_in(query: NonNull<pg_sys::Query>, scope: &mut Scope) -> Level {
+unsafe fn describe_in(
+    query: NonNull<pg_sys::Query>,
+    text: Option<&CStr>,
+    scope: &mut Scope,
+) -> Level {
     // SAFETY: raises when the stack is nearly used up; the tree is as the caller promised.
     unsafe {
         pg_sys::check_stack_depth();
@@ -72,6 +84,7 @@ unsafe fn describe_in(query: NonNull<pg_sys::Query>, scope: &mut Scope) -> Level
             query,
             level,
             terms: Vec::new(),
+            text,
             scope,
         };
         reader.read();
@@ -86,6 +99,7 @@ struct Reader<'a> {
     level: Level,
     /// Expressions seen, by the ids of their terms.
     terms: Vec<*mut pg_sys::Node>,
+    text: Option<&'a CStr>,
     scope: &'a mut Scope,
 }
 
@@ -173,7 +187,7 @@ impl Reader<'_> {
             let Some(query) = NonNull::new(cte.ctequery.cast::<pg_sys::Query>()) else {
                 return;
             };
-            let level = describe_in(query, self.scope);
+            let level = describe_in(query, self.text, self.scope);
             let name = CStr::from_ptr(cte.ctename).to_string_lossy().into_owned();
             let named = Named {
                 one_row: !cte.cterecursive && level.one_row(),
@@ -396,7 +410,8 @@ impl Reader<'_> {
             // The arguments of an aggregate are computed for rows that are not returned.
             let at = if aggregate { ELSEWHERE } else { at };
             for child in children(node) {
-                if !(names_sequence && is(child, T_Const)) {
+                let named = names_sequence && is(child, T_Const);
+                if !(named || Self::names_configuration(node, child)) {
                     self.expression(child, at);
                 }
             }
@@ -406,7 +421,7 @@ impl Reader<'_> {
     unsafe fn subquery(&mut self, query: NodeAt, place: Place) {
         // SAFETY: analysed sublinks hold queries.
         unsafe {
-            let level = describe_in(query.cast(), self.scope);
+            let level = describe_in(query.cast(), self.text, self.scope);
             self.level.inner.push((place, level));
         }
     }
@@ -443,18 +458,20 @@ impl Reader<'_> {
                     "an expression that PostgreSQL 15 does not have",
                 ));
             }
+            self.value(node);
+            if is(node, T_Const) {
+                let constant = node.cast::<pg_sys::Const>();
+                let found = self.text.and_then(|text| frozen(constant.as_ref(), text));
+                found
+                    .into_iter()
+                    .for_each(|f| self.refuse(Construct::FrozenTime(f)));
+            }
             match node.as_ref().type_ {
                 T_Var => {
                     let var = node.cast::<pg_sys::Var>().as_ref();
                     if var.varattno < 0 {
                         let name = system_column(var.varattno);
                         self.refuse(Construct::SystemColumn(name.into()));
-                    }
-                }
-                T_Const | T_Param | T_CoerceViaIO => {
-                    let name = object_identifier(pg_sys::exprType(node.as_ptr()).to_u32());
-                    if let Some(name) = name {
-                        self.refuse(Construct::ObjectIdentifier(name.into()));
                     }
                 }
                 T_MinMaxExpr => {
@@ -469,7 +486,9 @@ impl Reader<'_> {
                     SVFOP_CURRENT_CATALOG => {
                         self.refuse(Construct::SessionValue("current_catalog"))
                     }
-                    _ => {}
+                    SVFOP_CURRENT_SCHEMA => self.refuse(Construct::SessionValue("current_schema")),
+                    SVFOP_CURRENT_ROLE | SVFOP_CURRENT_USER | SVFOP_USER => {}
+                    _ => self.level.reads_time = true,
                 },
                 _ => {}
             }
@@ -534,26 +553,32 @@ unsafe fn window_functions(node: *mut pg_sys::Node, found: &mut Vec<NonNull<pg_s
     }
 }
 
-/// Whether values of a type that compare as equal are the same bytes; of a domain as of its base
-/// type, of an array as of its elements.
+/// Whether values of a type that compare as equal are the same bytes. A domain is as its base type,
+/// an array as its elements, a range as its bounds.
 fn identical(mut of: pg_sys::Oid, mut typmod: i32) -> bool {
     // SAFETY: catalog look-ups.
     unsafe {
+        pg_sys::check_stack_depth();
         of = catch_c(|| pg_sys::getBaseTypeAndTypmod(of, &mut typmod)).or_raise();
         let element = pg_sys::get_element_type(of);
         if element != pg_sys::InvalidOid {
             of = catch_c(|| pg_sys::getBaseTypeAndTypmod(element, &mut typmod)).or_raise();
         }
+        is_identical(of.to_u32(), typmod)
+            || match pg_sys::get_typtype(of) as u8 {
+                pg_sys::TYPTYPE_ENUM => true,
+                pg_sys::TYPTYPE_RANGE => identical(pg_sys::get_range_subtype(of), -1),
+                pg_sys::TYPTYPE_MULTIRANGE => identical(pg_sys::get_multirange_range(of), -1),
+                _ => false,
+            }
     }
-    is_identical(of.to_u32(), typmod) || is_enum(of)
 }
 
 unsafe fn loose(node: *mut pg_sys::Node) -> bool {
-    // SAFETY: an expression.
-    unsafe { !identical(pg_sys::exprType(node), pg_sys::exprTypmod(node)) }
-}
-
-fn is_enum(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
-    unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_ENUM }
+    // SAFETY: an expression; the tag says which structure follows.
+    unsafe {
+        let call = node.cast::<pg_sys::FuncExpr>();
+        let widens = (*node).type_ == T_FuncExpr && widened((*call).funcid.to_u32());
+        !(widens || identical(pg_sys::exprType(node), pg_sys::exprTypmod(node)))
+    }
 }

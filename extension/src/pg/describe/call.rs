@@ -1,4 +1,5 @@
 //! The call of a procedure, described.
+use std::ffi::c_char;
 use std::ptr::NonNull;
 
 use pgrx::pg_sys;
@@ -7,11 +8,14 @@ use crate::pg::describe::analysis::describe;
 use crate::pg::describe::complete_query::complete;
 use crate::pg::describe::query_level::Level;
 
-/// The call of a procedure as a query that computes it, completed.
+/// The call of a procedure as a query that computes it, completed. `text`: as of [`describe`].
 ///
 /// # Safety
-/// `call` must be an analysed CALL that the caller may change.
-pub(in crate::pg) unsafe fn describe_call(call: *mut pg_sys::CallStmt) -> Level {
+/// `call` must be an analysed CALL that the caller may change; `text` as of [`describe`].
+pub(in crate::pg) unsafe fn describe_call(
+    call: *mut pg_sys::CallStmt,
+    text: *const c_char,
+) -> Level {
     // SAFETY: by the caller's promise; the nodes made live in the current memory context.
     unsafe {
         let target =
@@ -26,6 +30,6 @@ pub(in crate::pg) unsafe fn describe_call(call: *mut pg_sys::CallStmt) -> Level 
         };
         let query = NonNull::from(&mut query);
         complete(query.as_ptr().cast());
-        describe(query)
+        describe(query, text)
     }
 }

@@ -73,7 +73,7 @@ pub fn facts(oid: pg_sys::Oid) -> Rc<Function> {
 }
 
 /// Whether a function is written in SQL.
-pub(in crate::pg) fn is_sql(oid: pg_sys::Oid) -> bool {
+pub fn is_sql(oid: pg_sys::Oid) -> bool {
     // SAFETY: as above; an unknown oid has no row.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;

@@ -1,10 +1,12 @@
 //! Settings and time as they are while a block runs: equal on every node.
+use std::cell::Cell;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
 use crate::pg::base::activity::show_query;
 use crate::pg::base::major;
+use crate::pg::base::value_settings::{set, TEXTS};
 
 /// PostgreSQL's functions without pgrx's boundary, for every transaction: they raise nothing.
 mod raw {
@@ -16,29 +18,17 @@ mod raw {
     }
 }
 
-/// 1970-01-01 to 2000-01-01 in microseconds.
-const EPOCH_MICROS: i64 = 946_684_800_000_000;
-
 /// Temporary objects last: they hide nothing.
 const SEARCH_PATH: &CStr = c"public, pg_temp";
 
-/// Settings that decide about the texts of values.
-const TEXTS: &[(&CStr, &CStr)] = &[
-    (c"TimeZone", c"UTC"),
-    (c"DateStyle", c"ISO, MDY"),
-    (c"extra_float_digits", c"1"),
-    (c"bytea_output", c"hex"),
-];
-
-/// Other settings that change results, wording that can reach a result, or plans.
+/// Other settings that change results, or wording that can reach a result. Those of the planner are
+/// in [`agreed_plans`](crate::pg::run::agreed_plans).
 const PINNED: &[(&CStr, &CStr)] = &[
     (c"search_path", SEARCH_PATH),
     (c"timezone_abbreviations", c"Default"),
-    (c"IntervalStyle", c"postgres"),
     (c"xmloption", c"content"),
     (c"xmlbinary", c"base64"),
     (c"lc_messages", c"C"),
-    (c"lc_monetary", c"C"),
     (c"lc_numeric", c"C"),
     (c"lc_time", c"C"),
     (c"default_text_search_config", c"pg_catalog.english"),
@@ -52,9 +42,7 @@ const PINNED: &[(&CStr, &CStr)] = &[
     (c"row_security", c"on"),
     (c"session_replication_role", c"origin"),
     (c"synchronize_seqscans", c"off"),
-    (c"max_parallel_workers_per_gather", c"0"),
     (major::FORCES_PARALLEL, c"off"),
-    (c"jit", c"off"),
     (c"statement_timeout", c"0"),
     (c"lock_timeout", c"0"),
     (c"gin_fuzzy_search_limit", c"0"),
@@ -63,42 +51,43 @@ const PINNED: &[(&CStr, &CStr)] = &[
     // value would not come to it. Which of the two a statement gets would follow from how often
     // this session ran it.
     (c"plan_cache_mode", c"force_generic_plan"),
-    (c"constraint_exclusion", c"partition"),
-    (c"enable_partition_pruning", c"on"),
-    (c"enable_partitionwise_join", c"off"),
-    (c"enable_partitionwise_aggregate", c"off"),
-    (c"enable_seqscan", c"on"),
-    (c"enable_indexscan", c"on"),
-    (c"enable_indexonlyscan", c"on"),
-    (c"enable_bitmapscan", c"on"),
-    (c"enable_tidscan", c"on"),
-    (c"enable_sort", c"on"),
-    (c"enable_incremental_sort", c"on"),
-    (c"enable_hashagg", c"on"),
-    (c"enable_hashjoin", c"on"),
-    (c"enable_mergejoin", c"on"),
-    (c"enable_nestloop", c"on"),
-    (c"enable_material", c"on"),
-    (c"enable_memoize", c"on"),
-    (c"enable_gathermerge", c"on"),
-    (c"geqo", c"off"),
-    (c"from_collapse_limit", c"8"),
-    (c"join_collapse_limit", c"8"),
-    (c"cursor_tuple_fraction", c"0.1"),
     (c"default_table_access_method", c"heap"),
     (c"default_toast_compression", c"pglz"),
     (c"default_tablespace", c""),
+    (c"temp_tablespaces", c""),
+    (c"zero_damaged_pages", c"off"),
+    (c"ignore_checksum_failure", c"off"),
+    (c"exit_on_error", c"off"),
     (c"client_min_messages", c"warning"),
     (c"plpgsql.variable_conflict", c"error"),
     (c"plpgsql.check_asserts", c"on"),
     (c"plpgsql.extra_errors", c"none"),
     (c"plpgsql.extra_warnings", c"none"),
     (c"plpgsql.print_strict_params", c"off"),
+    (c"isn.weak", c"off"), // since 18
 ];
 
-/// Runs `f` under the pinned settings. When `f` raises, abort processing puts the session's own
-/// back.
+thread_local! {
+    static PINNED_NOW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the pinned settings are in force: plans are those that all organisations have.
+#[inline]
+pub(in crate::pg) fn are_pinned() -> bool {
+    PINNED_NOW.get()
+}
+
+/// Runs `f` under the pinned settings, without the session's temporary schema. When `f` raises,
+/// abort processing puts the session's own settings back.
 pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PINNED_NOW.set(self.0);
+        }
+    }
+    let _restore = Restore(PINNED_NOW.replace(true));
+    let _hidden = TemporarySchema::hide();
     // SAFETY: the nest level opened here is closed here; names and values are static.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
@@ -111,17 +100,37 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs `f`, which writes values as text, under the settings that decide about their texts.
-pub(in crate::pg) fn values_pinned<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: the nest level opened here is closed here; names and values are static.
-    unsafe {
-        let level = raw::NewGUCNestLevel();
-        for (name, value) in TEXTS {
-            set(name, value);
+/// A session that has had a temporary object, of a repair for example, has a schema for them. Names
+/// in it are then unknown with another SQLSTATE than in a session without one. Dropped, it is
+/// there again.
+struct TemporarySchema {
+    schema: pg_sys::Oid,
+    toast: pg_sys::Oid,
+}
+
+impl TemporarySchema {
+    fn hide() -> Self {
+        let mut own = Self {
+            schema: pg_sys::InvalidOid,
+            toast: pg_sys::InvalidOid,
+        };
+        // SAFETY: both places are writable.
+        unsafe { pg_sys::GetTempNamespaceState(&mut own.schema, &mut own.toast) };
+        own.have(pg_sys::InvalidOid, pg_sys::InvalidOid);
+        own
+    }
+
+    fn have(&self, schema: pg_sys::Oid, toast: pg_sys::Oid) {
+        if self.schema != pg_sys::InvalidOid {
+            // SAFETY: none, or the session's own.
+            unsafe { pg_sys::SetTempNamespaceState(schema, toast) }
         }
-        let result = f();
-        raw::AtEOXact_GUC(true, level);
-        result
+    }
+}
+
+impl Drop for TemporarySchema {
+    fn drop(&mut self) {
+        self.have(self.schema, self.toast);
     }
 }
 
@@ -131,6 +140,7 @@ const DECIDE: &[&CStr] = &[
     c"timezone_abbreviations",
     c"DateStyle",
     c"IntervalStyle",
+    c"extra_float_digits",
     c"xmloption",
     c"xmlbinary",
     c"bytea_output",
@@ -153,6 +163,8 @@ pub fn reads_as_in_a_block() -> bool {
         };
         current == Some(value)
             || *name == c"TimeZone" && current.is_some_and(|zone| zone == c"Etc/UTC")
+            // Drivers set them to 2 or 3, which means the same.
+            || *name == c"extra_float_digits" && current.is_some_and(|n| [c"2", c"3"].contains(&n))
     };
     let decide = TEXTS.iter().chain(PINNED);
     let decide = decide.filter(|(name, _)| DECIDE.contains(name));
@@ -203,29 +215,6 @@ pub fn under_path<T>(f: impl FnOnce() -> T) -> T {
 /// page, on a busy machine. Shorter than what the conflict worker waits (`PART_WAIT_MAX`).
 const IMPATIENCE: &CStr = c"100ms";
 
-/// # Safety
-/// A GUC nest level must be open, to which the change belongs.
-unsafe fn set(name: &CStr, value: &CStr) {
-    // SAFETY: the current value is a C string that is read at once.
-    unsafe {
-        let current = pg_sys::GetConfigOption(name.as_ptr(), true, false);
-        // Those of a language that is not loaded yet and that nobody has set will be as it is made.
-        if current.is_null() || CStr::from_ptr(current) == value {
-            return; // each setting changed makes every later nest level dearer
-        }
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_SUSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
-    }
-}
-
 /// Runs `f` and takes back whatever settings it changed; on an error abort processing does.
 pub fn settings_undone<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the nest level opened here is closed here.
@@ -236,45 +225,6 @@ pub fn settings_undone<T>(f: impl FnOnce() -> T) -> T {
         result
     }
 }
-
-/// Puts the transaction's start time back, also while unwinding: setting it cannot raise.
-struct StartTimes(i64, i64);
-
-impl Drop for StartTimes {
-    fn drop(&mut self) {
-        // SAFETY: sets two static variables.
-        unsafe { pg_sys::SetParallelStartTimestamps(self.0, self.1) }
-    }
-}
-
-/// Runs `f` with `now()` and its like at `unix_micros`. Raises 22008 for a time PostgreSQL does not
-/// have.
-pub fn at_time<T>(unix_micros: i64, f: impl FnOnce() -> T) -> T {
-    let Some(time) = unix_micros
-        .checked_sub(EPOCH_MICROS)
-        .filter(|t| (MIN_TIMESTAMP..END_TIMESTAMP).contains(t))
-    else {
-        crate::pg::base::error::PgError::new(
-            b"22008",
-            format!("block time {unix_micros} is out of range"),
-        )
-        .raise()
-    };
-    // SAFETY: reads and sets two static variables.
-    let _restore = unsafe {
-        let saved = StartTimes(
-            pg_sys::GetCurrentTransactionStartTimestamp(),
-            pg_sys::GetCurrentStatementStartTimestamp(),
-        );
-        pg_sys::SetParallelStartTimestamps(time, time);
-        saved
-    };
-    f()
-}
-
-/// timestamp.h: 4713-01-01 BC, and the end of 294276.
-const MIN_TIMESTAMP: i64 = -211_813_488_000_000_000;
-const END_TIMESTAMP: i64 = 9_223_371_331_200_000_000;
 
 /// `setseed(float8)` in pg_proc.
 const SETSEED: pg_sys::Oid = pg_sys::Oid::from_u32(1599);

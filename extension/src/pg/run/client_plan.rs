@@ -1,5 +1,5 @@
 //! Plans of a client's statements, which run as the client and under its search_path.
-use std::ffi::CStr;
+use std::ffi::{c_char, CStr};
 use std::ptr::{null_mut, NonNull};
 
 use chainify_sched::value::Value;
@@ -52,6 +52,15 @@ impl ClientPlan {
         let sources = self.plan.sources()?;
         // SAFETY: the sources are kept by the plan.
         let of = |source: &NonNull<pg_sys::CachedPlanSource>| unsafe { source.as_ref().query_list };
+        Ok(sources.iter().map(of).collect())
+    }
+
+    /// The texts that its statements were parsed from, in the order of [`ClientPlan::queries`].
+    pub(in crate::pg) fn texts(&self) -> Result<Vec<*const c_char>, PgError> {
+        let sources = self.plan.sources()?;
+        // SAFETY: the sources are kept by the plan, with their texts.
+        let of =
+            |source: &NonNull<pg_sys::CachedPlanSource>| unsafe { source.as_ref().query_string };
         Ok(sources.iter().map(of).collect())
     }
 

@@ -27,6 +27,7 @@ use crate::pg::base::major::{executor_run_hook, Run};
 use crate::pg::base::next::Next;
 use crate::pg::base::settings;
 use crate::pg::base::subtransaction::Hooks;
+use crate::pg::run::crossed;
 use crate::pg::run::executor_state::{
     end_execution, end_state, make_room, release, start_again, start_first, Kept, Room, Statement,
 };
@@ -271,7 +272,8 @@ executor_run_hook!(run_hook, on_run);
 unsafe fn on_run(run: Run) {
     // SAFETY: the arguments are passed on; the owner is the kept state's, which runs.
     unsafe {
-        match enter(|| owner_of(run.query)) {
+        let owner = enter(|| owner_of(run.query));
+        crossed::running(run.query, || match owner {
             Some(owner) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
@@ -279,14 +281,15 @@ unsafe fn on_run(run: Run) {
                 pg_sys::CurrentResourceOwner = outer;
             }
             None => run.go_on(NEXT_RUN.get()),
-        }
+        });
     }
 }
 
 unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
     // SAFETY: as for `on_run`.
     unsafe {
-        match (enter(|| owner_of(query)), NEXT_FINISH.get()) {
+        let of = (enter(|| owner_of(query)), NEXT_FINISH.get());
+        crossed::finishing(query, || match of {
             (Some(owner), _) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
@@ -295,7 +298,7 @@ unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
             }
             (None, Some(next)) => next(query),
             (None, None) => raw::standard_ExecutorFinish(query),
-        }
+        });
     }
 }
 

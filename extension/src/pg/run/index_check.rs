@@ -13,6 +13,7 @@ use std::ptr::null_mut;
 use chainify_codec::{RangeDigest, SecretHasher};
 use pgrx::pg_sys;
 
+use crate::pg::base::cell::datum_image_eq;
 use crate::pg::base::error::{catch_c, OrRaise};
 use crate::pg::base::major;
 use crate::pg::base::memory::Context;
@@ -20,7 +21,7 @@ use crate::pg::base::random;
 use crate::pg::base::slices::Opened;
 use crate::pg::base::snapshot::Sees;
 
-/// Functions that pgrx leaves out of its bindings, and one without its boundary.
+/// Without pgrx's boundary.
 pub(super) mod raw {
     use super::pg_sys;
     c_functions! {
@@ -31,14 +32,6 @@ pub(super) mod raw {
             values: *mut pg_sys::Datum,
             nulls: *mut bool,
         );
-    }
-    extern "C-unwind" {
-        pub fn datum_image_eq(
-            one: pg_sys::Datum,
-            other: pg_sys::Datum,
-            by_value: bool,
-            length: i32,
-        ) -> bool;
     }
 }
 
@@ -584,7 +577,7 @@ impl Keys {
                 }
                 let (value, entry) = (*(*slot).tts_values.add(column), self.values[at]);
                 let (by_value, length) = (of_index[at].attbyval, i32::from(of_index[at].attlen));
-                catch_c(|| raw::datum_image_eq(value, entry, by_value, length)).or_raise()
+                catch_c(|| datum_image_eq(value, entry, by_value, length)).or_raise()
             };
             (0..self.values.len()).all(same)
         }

@@ -1,9 +1,13 @@
 //! Planning and running statements, and loading rows.
+mod agreed_order;
+mod agreed_plans;
 pub mod block_settings;
 pub mod bulk;
 pub mod bulk_indexes;
 pub mod client_plan;
 pub mod commit;
+pub mod crossed;
+mod cursors;
 pub mod direct_call;
 pub mod executor_cache;
 pub mod executor_state;
@@ -14,6 +18,7 @@ mod own_plans;
 pub mod plan_notes;
 pub mod planned_access;
 pub mod planning;
+pub mod plpgsql;
 pub mod resettable_plans;
 pub mod row_changes;
 pub mod session_reads;

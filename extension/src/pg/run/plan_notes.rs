@@ -25,6 +25,8 @@ pub(super) enum Subject {
     Accesses = -1,
     /// The reads of a session's query.
     Reads = -2,
+    /// The order of rows decides which error comes first; it stands first.
+    Order = -3,
 }
 
 /// A template with what filling it takes.
@@ -103,14 +105,45 @@ impl Notes {
 /// # Safety
 /// `plan` must be what the planner just made.
 pub(super) unsafe fn mark(plan: *mut pg_sys::PlannedStmt, subject: Subject, number: u32) {
-    // SAFETY: the item is a node of its kind, allocated where the plan is.
+    // SAFETY: by the caller's promise.
+    unsafe { (*plan).invalItems = pg_sys::lappend((*plan).invalItems, item(subject, number)) }
+}
+
+/// Marks a plan, once all notes are there.
+///
+/// # Safety
+/// As for [`mark`].
+pub(super) unsafe fn mark_first(plan: *mut pg_sys::PlannedStmt, subject: Subject) {
+    // SAFETY: by the caller's promise.
+    unsafe { (*plan).invalItems = pg_sys::lcons(item(subject, 0), (*plan).invalItems) }
+}
+
+/// Whether a plan has the mark of [`mark_first`].
+///
+/// # Safety
+/// `plan` must be one of the planner's.
+#[inline]
+pub(super) unsafe fn is_first(plan: *mut pg_sys::PlannedStmt, subject: Subject) -> bool {
+    // SAFETY: by the caller's promise, a list of items; one that is there is not empty.
+    unsafe {
+        let items = (*plan).invalItems.as_ref();
+        items.is_some_and(|items| {
+            let first = (*items.elements).ptr_value.cast::<pg_sys::PlanInvalItem>();
+            (*first).cacheId == subject as i32
+        })
+    }
+}
+
+/// An item of a cache that there is not.
+fn item(subject: Subject, number: u32) -> *mut std::ffi::c_void {
+    // SAFETY: a node of its kind, in the current memory context.
     unsafe {
         let size = size_of::<pg_sys::PlanInvalItem>();
         let item = pg_sys::palloc0(size).cast::<pg_sys::PlanInvalItem>();
         (*item).type_ = pg_sys::NodeTag::T_PlanInvalItem;
         (*item).cacheId = subject as i32;
         (*item).hashValue = number;
-        (*plan).invalItems = pg_sys::lappend((*plan).invalItems, item.cast());
+        item.cast()
     }
 }
 
@@ -121,7 +154,7 @@ pub(in crate::pg) fn has_notes_at_most(plan: &pg_sys::PlannedStmt) -> bool {
     let is_note = |item: &NonNull<pg_sys::PlanInvalItem>| {
         // SAFETY: as above.
         let cache = unsafe { item.as_ref() }.cacheId;
-        [Subject::Accesses, Subject::Reads]
+        [Subject::Accesses, Subject::Reads, Subject::Order]
             .iter()
             .any(|subject| *subject as i32 == cache)
     };

@@ -20,22 +20,28 @@ use crate::pg::describe::call::describe_call;
 use crate::pg::describe::complete_query::complete;
 use crate::pg::describe::function_facts::is_sql;
 use crate::pg::describe::query_level::Level;
+use crate::pg::run::agreed_plans;
+pub use crate::pg::run::agreed_plans::Agreed;
 pub use crate::pg::run::planned_access::forget_plans;
 use crate::pg::run::planned_access::{check, mark, note_query};
-use crate::pg::run::{own_plans, session_reads};
+use crate::pg::run::{agreed_order, block_settings, crossed, own_plans, session_reads};
+use crate::pg::tree::conditions::may_raise;
 use crate::pg::tree::nesting::check_calls;
 
 /// The callbacks of the extension. `query` raises to refuse.
 pub struct Watch {
     /// Asked first, for every query of every session.
     pub wanted: fn() -> bool,
-    /// For every query before the planner gets it.
-    pub query: fn(&Level, Origin),
+    /// For every query before the planner gets it. Whether the order of rows decides which of its
+    /// errors comes first.
+    pub query: fn(&Level, Origin) -> bool,
     /// Whether nobody else changes what it reads, so that it need not lock rows.
     pub alone: fn() -> bool,
     /// Asked for a query after `wanted` said no: whether it draws from the ledger's sequences all
     /// the same.
     pub draws: fn() -> bool,
+    /// See [`agreed_plans`].
+    pub agreed: Agreed,
 }
 
 static WATCH: OnceLock<&'static Watch> = OnceLock::new();
@@ -71,6 +77,7 @@ pub fn watch(watch: &'static Watch) {
         NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
         NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
         NEXT_FMGR.install(&raw mut pg_sys::needs_fmgr_hook, needs_hook);
+        agreed_plans::install(watch.agreed);
     }
 }
 
@@ -79,9 +86,10 @@ pub fn watch(watch: &'static Watch) {
 /// which belongs to a kept plan.
 ///
 /// # Safety
-/// `statement` must hold an analysed CALL.
+/// `statement` must hold an analysed CALL, parsed from `text`.
 pub(in crate::pg) unsafe fn check_call(
     statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
 ) -> *mut pg_sys::PlannedStmt {
     let origin = origin(std::ptr::null());
     let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
@@ -90,7 +98,7 @@ pub(in crate::pg) unsafe fn check_call(
     // SAFETY: by the caller's promise; the copy is this function's to change.
     unsafe {
         let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
-        (watch.query)(&describe_call((*own).utilityStmt.cast()), origin);
+        (watch.query)(&describe_call((*own).utilityStmt.cast(), text), origin);
         own
     }
 }
@@ -130,20 +138,21 @@ unsafe extern "C-unwind" fn on_plan(
     // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's
     // to change.
     unsafe {
-        let (note, reads) = enter(|| {
+        let (note, reads, order) = enter(|| {
             let origin = origin(text);
             INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
             let watch = WATCH.get().filter(|w| (w.wanted)());
+            agreed_plans::of_session(watch.is_some() && origin == Origin::Function);
             if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
                 complete(query.as_ptr().cast());
-                (watch.query)(&describe(query), origin);
+                let order = (watch.query)(&describe(query, text), origin);
                 let note = (origin == Origin::Function)
                     .then(|| note_query(query))
                     .flatten();
                 if (watch.alone)() {
                     lock_no_rows(query);
                 }
-                return (note, None);
+                return (note, None, order);
             }
             if !query.is_null() && WATCH.get().is_some_and(|w| (w.draws)()) {
                 complete(query.cast());
@@ -151,6 +160,7 @@ unsafe extern "C-unwind" fn on_plan(
             (
                 None,
                 NonNull::new(query).and_then(|query| session_reads::note_query(query)),
+                false,
             )
         });
         let planner = enter(|| own_plans::planner_of(NonNull::new(query)?));
@@ -160,15 +170,25 @@ unsafe extern "C-unwind" fn on_plan(
             Some(next) => next(query, text, options, params),
             None => standard_planner(query, text, options, params),
         };
-        let plan = match planner {
+        let plan = || match planner {
             Some(role) => own_plans::planned_as(role, plan),
             None => plan(),
+        };
+        let plan = match block_settings::are_pinned() {
+            true => {
+                let may_raise = enter(|| may_raise(query));
+                agreed_plans::planned(query, may_raise, plan)
+            }
+            false => plan(),
         };
         if let Some(note) = note {
             enter(|| mark(plan, note));
         }
         if let Some(reads) = reads {
             enter(|| session_reads::mark_plan(plan, reads));
+        }
+        if order {
+            enter(|| crossed::mark(plan));
         }
         plan
     }
@@ -195,6 +215,9 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
             check_calls();
             check(description);
             session_reads::show(description);
+            if block_settings::are_pinned() {
+                agreed_order::arrange_targets(&*(*description).plannedstmt);
+            }
         });
         match NEXT_START.get() {
             Some(next) => next(description, flags),

@@ -1,12 +1,14 @@
 //! A client's SQL: taken apart, analysed and planned once, run with parameters.
 use std::cell::OnceCell;
-use std::ffi::CStr;
+use std::ffi::{c_char, CStr};
 use std::ptr::NonNull;
 
+use chainify_rules::catalog::stays_written;
 use chainify_sched::cost::Cost;
 use chainify_sched::template::Template;
 use chainify_sched::text::Plain;
 use chainify_sched::value::Value;
+use chainify_sqltext::has_word;
 use pgrx::pg_sys;
 
 use crate::pg::access::call::Called;
@@ -18,6 +20,7 @@ use crate::pg::base::memory::Context;
 use crate::pg::describe::analysis::describe;
 use crate::pg::describe::call::describe_call;
 use crate::pg::describe::complete_query::complete;
+use crate::pg::describe::frozen_time::holds_time;
 use crate::pg::describe::query_level::Level;
 use crate::pg::run::client_plan::ClientPlan;
 use crate::pg::tree::parse::{self, check_allowed, own_text, parse};
@@ -62,6 +65,8 @@ struct ParameterType {
     declared: bool,
     /// How to read its plain spellings without PostgreSQL.
     plain: Option<Plain>,
+    /// A value may name a time by the clock.
+    holds_time: bool,
 }
 
 impl Prepared {
@@ -225,9 +230,9 @@ impl Prepared {
     pub fn levels(&self) -> Result<Vec<Level>, PgError> {
         let mut levels = Vec::new();
         for plan in &self.plans {
-            for list in plan.queries()? {
+            for (list, text) in plan.queries()?.into_iter().zip(plan.texts()?) {
                 // SAFETY: analysed queries that are kept by the plan; they are copied.
-                levels.extend(attempt(|| unsafe { describe_list(list) })??);
+                levels.extend(attempt(|| unsafe { describe_list(list, text) })??);
             }
         }
         Ok(levels)
@@ -254,6 +259,12 @@ impl Prepared {
         self.analysed.get_or_init(|| Analysed { template, needed })
     }
 
+    /// Whether a literal in the place of a parameter, counted from 0, may read the clock. Read as a
+    /// parameter it does so in each block, and within a kept plan it did in one.
+    pub fn holds_time(&self, parameter: usize) -> bool {
+        self.parameters[parameter].holds_time
+    }
+
     /// Which of the parameters from `first` on, counted from 0, mean something else than a literal
     /// in their place. They are intervals, whose literals are read with the qualifier of their
     /// column, names of sequences, and what a cast may refuse.
@@ -266,7 +277,7 @@ impl Prepared {
             let parameter = &self.parameters[*at];
             cast.contains(&(*at as i32 + 1))
                 || parameter.is_interval()
-                || parameter.oid == pg_sys::REGCLASSOID
+                || stays_written(parameter.oid.to_u32())
         };
         Ok((first..self.parameters.len()).filter(differs).collect())
     }
@@ -297,31 +308,37 @@ impl Bound<'_> {
 }
 
 /// # Safety
-/// `list` must be one of analysed and rewritten queries.
-unsafe fn describe_list(list: *mut pg_sys::List) -> Result<Vec<Level>, PgError> {
+/// `list` must be one of analysed and rewritten queries, parsed from `text`.
+unsafe fn describe_list(
+    list: *mut pg_sys::List,
+    text: *const c_char,
+) -> Result<Vec<Level>, PgError> {
     // SAFETY: by the caller's promise; copies are this function's to complete. What raises is
     // caught by the caller.
     unsafe {
         let copy = catch_c(|| pg_sys::copyObjectImpl(list.cast()).cast::<pg_sys::List>())?;
         let queries: Vec<NonNull<pg_sys::Query>> = elements(copy);
-        Ok(queries.into_iter().filter_map(|q| level_of(q)).collect())
+        Ok(queries
+            .into_iter()
+            .filter_map(|q| level_of(q, text))
+            .collect())
     }
 }
 
 /// A query completed and described; None for a command other than CALL.
 ///
 /// # Safety
-/// `query` must be an analysed and rewritten query that the caller may change.
-unsafe fn level_of(query: NonNull<pg_sys::Query>) -> Option<Level> {
+/// `query` must be an analysed and rewritten query that the caller may change, parsed from `text`.
+unsafe fn level_of(query: NonNull<pg_sys::Query>, text: *const c_char) -> Option<Level> {
     // SAFETY: by the caller's promise.
     unsafe {
         let utility = query.as_ref().utilityStmt;
         if utility.is_null() {
             complete(query.as_ptr().cast());
-            return Some(describe(query));
+            return Some(describe(query, text));
         }
         let is_call = (*utility).type_ == pg_sys::NodeTag::T_CallStmt;
-        is_call.then(|| describe_call(utility.cast()))
+        is_call.then(|| describe_call(utility.cast(), text))
     }
 }
 
@@ -421,11 +438,14 @@ impl ParameterType {
             own,
             declared,
             plain: plain(oid).filter(|_| own && typmod == -1),
+            holds_time: holds_time(oid),
         }
     }
 
     fn value(&self, text: Option<&str>) -> Result<Value, PgError> {
-        if text.is_some() && !self.own {
+        // The time is that of the block when the statement runs.
+        let by_clock = |text| self.holds_time && has_word(text);
+        if text.is_some_and(|text| !self.own || by_clock(text)) {
             return Ok(Value::Opaque);
         }
         if let Some(value) = self.plain.and_then(|plain| plain.read(text?)) {

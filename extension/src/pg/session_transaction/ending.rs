@@ -7,7 +7,7 @@ use crate::pg::base::constraints;
 use crate::pg::base::error::attempt_undone;
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::session_transaction::state::{over, End, Part, State, Within, CHAIN, STATE, WATCH};
-use crate::pg::session_transaction::{kept_settings, prepared, retry};
+use crate::pg::session_transaction::{kept_locks, kept_settings, prepared, retry};
 
 /// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
 /// for the client, as after any COMMIT that failed.
@@ -19,9 +19,11 @@ pub(super) fn finish(part: Part, end: End) {
     // SAFETY: aborted after an Err.
     if let Err(error) = unsafe { attempt_undone(|| commit(part, chain)) } {
         abort();
+        kept_locks::let_go();
         before.put_back();
         error.raise();
     }
+    kept_locks::let_go();
 }
 
 pub(super) fn abort() {
@@ -38,7 +40,13 @@ fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
         check_at_once(part);
         let remaining = WATCH.get().and_then(|watch| (watch.take)());
+        if remaining.is_some() {
+            kept_locks::hold();
+        }
         leave_part(part, remaining.is_none());
+        if part.changed_before {
+            kept_locks::hand_back();
+        }
         // It holds locks, so it ends first unless it has changed something: that is committed only
         // if the rest is.
         if remaining.is_none() || !part.changed_before {

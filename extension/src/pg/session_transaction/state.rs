@@ -3,6 +3,8 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
+use pgrx::pg_sys;
+
 use crate::pg::base::error::PgError;
 use crate::pg::run::locked_rows;
 use crate::pg::session_transaction::elsewhere;
@@ -43,6 +45,9 @@ pub struct Watch {
     pub early_triggers: fn(bool),
     /// The session commits; called in the part. None: the part is committed like the rest.
     pub take: fn() -> Option<Box<dyn Remaining>>,
+    /// Whether the session keeps its locks of a table until its changes are applied: no block needs
+    /// it.
+    pub keeps_lock: fn(pg_sys::Oid) -> bool,
     /// The session's transaction, which has no part, is about to be prepared.
     pub prepares: fn(),
     /// Asked while the session waits for its client: the error of its next statement when it has to

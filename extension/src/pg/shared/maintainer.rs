@@ -73,6 +73,9 @@ pub fn transaction<T>(activity: &CStr, f: impl FnOnce() -> T) -> Result<T, PgErr
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
+        // The defaults are for clients.
+        pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+        pg_sys::XactReadOnly = false;
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, activity.as_ptr());
         let result = subtransaction(|| Ok(f()));

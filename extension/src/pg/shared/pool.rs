@@ -392,7 +392,12 @@ pub fn settle_worker() {
         (c"synchronous_commit", synchronous_commit()),
         (c"statement_timeout", c"0"),
         (c"idle_in_transaction_session_timeout", c"0"),
-    ] {
+        (c"lock_timeout", c"0"),
+        (c"exit_on_error", c"off"),
+    ]
+    .into_iter()
+    .chain(major::OF_SESSIONS.iter().copied())
+    {
         // SAFETY: names and values are C strings of settings that exist.
         unsafe {
             pg_sys::SetConfigOption(

@@ -7,7 +7,7 @@ use chainify_dialect::types::Type;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::catch_c;
-use crate::pg::run::block_settings::values_pinned;
+use crate::pg::base::value_settings::values_pinned;
 use crate::pg::translate::reader::{Reader, Stop};
 use crate::pg::tree::node::{children, functions, is, NodeAt};
 

@@ -219,6 +219,7 @@ impl Reader<'_> {
         match param.paramkind {
             pg_sys::ParamKind::PARAM_SUBLINK if param.paramid == 1 => Ok(Expr::RowOfSubquery),
             pg_sys::ParamKind::PARAM_EXTERN => {
+                self.parameters.missing.set(true);
                 Err(self.refuse(&format!("the parameter ${}", param.paramid), at))
             }
             _ => Err(self.refuse("a parameter of this form", at)),

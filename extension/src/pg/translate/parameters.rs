@@ -1,4 +1,6 @@
 //! The values of a query's parameters `$1`, `$2` …
+use std::cell::Cell;
+
 use pgrx::pg_sys;
 
 use crate::pg::base::c_string::c_string;
@@ -46,6 +48,8 @@ pub struct Parameters {
     pub(in crate::pg) list: pg_sys::ParamListInfo,
     /// The plan may be kept: the time of the transaction is no constant.
     pub(super) kept: bool,
+    /// A query was refused for a parameter whose value is not known.
+    pub(super) missing: Cell<bool>,
 }
 
 impl Parameters {
@@ -55,6 +59,7 @@ impl Parameters {
             types: Vec::new(),
             list: std::ptr::null_mut(),
             kept: false,
+            missing: Cell::new(false),
         }
     }
 
@@ -64,6 +69,7 @@ impl Parameters {
             types: Vec::new(),
             list,
             kept: true,
+            missing: Cell::new(false),
         }
     }
 
@@ -91,6 +97,7 @@ impl Parameters {
             types,
             list,
             kept: false,
+            missing: Cell::new(false),
         })
     }
 
@@ -135,6 +142,7 @@ impl Parameters {
                 types: of,
                 list,
                 kept: false,
+                missing: Cell::new(false),
             }
         }
     }

@@ -30,6 +30,9 @@ c_functions! {
     ) -> *mut pg_sys::PlannedStmt;
 }
 
+/// The cost of a plan that PostgreSQL prefers no other to, and still prints.
+const ANY_VALUE: f64 = 1e15;
+
 /// Installs the hook in front of those there already; once, while the library is loaded.
 pub fn watch(watch: &'static Watch) {
     if !super::watch::set(watch) {
@@ -122,6 +125,11 @@ unsafe fn send(
             Ok(translated) => scan::put_on_top(plan, &translated, is_cursor),
             // Cancelled, or the session ends.
             Err(error) if error.sqlstate.as_str().starts_with("57") => error.raise(),
+            // A plan for any value cannot go. It is made dear, so that PostgreSQL goes on to plan
+            // each execution of a prepared statement for its values.
+            Err(_) if params.is_null() && parameters.missing.get() => {
+                (*tree).total_cost += ANY_VALUE
+            }
             // A query that the worker would compute otherwise, or may not show, stays here.
             Err(_) => (),
         }

@@ -8,7 +8,7 @@
 //! when the values are small, text by text ([`Slot::small`]).
 use std::ffi::{c_void, CStr};
 
-use chainify_sqltext::{Kind, Literal};
+use chainify_sqltext::{has_word, Kind, Literal};
 use pgrx::pg_sys;
 
 use crate::pg::base::error::{enter, PgError};
@@ -35,6 +35,9 @@ pub struct Slot {
     /// Only a value up to [`SMALL_MAX`] may become a parameter here: the planner computes something
     /// of it, which might fail for more.
     pub small: bool,
+    /// Its type holds times: a value that may read the clock stays in the text, where the rules
+    /// refuse it.
+    pub holds_time: bool,
 }
 
 /// See [`Slot::small`].
@@ -48,8 +51,9 @@ impl Slot {
 
     /// Whether the value in this text may become a parameter.
     pub fn fits(&self, literals: &[Literal], sql: &str) -> bool {
-        let value = || literals[self.literal].written(sql).parse();
-        !self.small || value().is_ok_and(|value: i64| value <= SMALL_MAX)
+        let value = literals[self.literal].written(sql);
+        let small = || value.parse().is_ok_and(|value: i64| value <= SMALL_MAX);
+        (!self.small || small()) && !(self.holds_time && has_word(value))
     }
 }
 
@@ -101,6 +105,7 @@ impl Walk<'_> {
                 literal,
                 minus,
                 small,
+                holds_time: false, // not known before the analysis
             });
         }
     }

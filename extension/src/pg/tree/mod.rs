@@ -1,4 +1,5 @@
 //! Trees of nodes: walkers, literals, depth.
+pub mod conditions;
 pub mod constants;
 pub mod nesting;
 pub mod node;

@@ -1,9 +1,10 @@
 //! The statements of a PL/pgSQL function, for what can be told of them before it runs.
+use std::ffi::c_char;
 use std::ptr::{null_mut, NonNull};
 
 use pgrx::pg_sys;
 
-use crate::pg::access::plpgsql::{compiled_for, Body, State};
+use crate::pg::access::plpgsql::{compiled_for, kept, Body, Compiled, State};
 use crate::pg::base::error::PgError;
 use crate::pg::base::lists::elements;
 use crate::pg::base::subtransaction::subtransaction;
@@ -36,7 +37,8 @@ pub fn plpgsql_statements(function: pg_sys::Oid) -> Result<Vec<Statement>, PgErr
     // SAFETY: the compiled function belongs to the language and stays while its use is counted; its
     // parts are what plpgsql.h says.
     unsafe {
-        let function = compiled_for(function, null_mut(), pg_sys::InvalidOid)?;
+        let function = compiled_for(function, null_mut(), pg_sys::InvalidOid, Compiled::ForCalls)?;
+        kept::compiled(function);
         let mut body = Body::default();
         body.block((*function.as_ptr()).action);
         body.variables(function.as_ref());
@@ -55,7 +57,7 @@ pub fn plpgsql_statements(function: pg_sys::Oid) -> Result<Vec<Statement>, PgErr
                         state.shape(record, *query);
                     }
                 }
-                Ok(found(queries))
+                Ok(found(queries, (*step.expression.as_ptr()).query))
             });
             statements.push(Statement {
                 line: step.line,
@@ -68,8 +70,9 @@ pub fn plpgsql_statements(function: pg_sys::Oid) -> Result<Vec<Statement>, PgErr
 }
 
 /// # Safety
-/// The queries must be analysed and rewritten, and the caller's to change.
-unsafe fn found(queries: Vec<NonNull<pg_sys::Query>>) -> Found {
+/// The queries must be analysed and rewritten, and the caller's to change; `text` the one that they
+/// were parsed from.
+unsafe fn found(queries: Vec<NonNull<pg_sys::Query>>, text: *const c_char) -> Found {
     let mut levels = Vec::new();
     for query in queries {
         // SAFETY: by the caller's promise; a utility statement hangs on its query.
@@ -77,11 +80,11 @@ unsafe fn found(queries: Vec<NonNull<pg_sys::Query>>) -> Found {
             let utility = query.as_ref().utilityStmt;
             if utility.is_null() {
                 complete(query.as_ptr().cast());
-                levels.push(describe(query));
+                levels.push(describe(query, text));
             } else if let Err(refused) = check_allowed(utility) {
                 return Found::Refused(refused);
             } else if (*utility).type_ == pg_sys::NodeTag::T_CallStmt {
-                levels.push(describe_call(utility.cast()));
+                levels.push(describe_call(utility.cast(), text));
             }
         }
     }

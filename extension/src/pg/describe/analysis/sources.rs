@@ -11,6 +11,7 @@ use crate::pg::describe::analysis::{
     bare, columns_of, describe_in, elements, is, raw, At, NodeAt, Reader, ELSEWHERE, TARGET,
 };
 use crate::pg::describe::function_facts::function;
+use crate::pg::describe::input_collations::oids;
 use crate::pg::describe::query_level::*;
 use crate::pg::describe::relation_keys::unique_keys;
 
@@ -53,6 +54,7 @@ impl Reader<'_> {
     unsafe fn relation(&mut self, entry: NonNull<pg_sys::RangeTblEntry>) {
         // SAFETY: an entry of kind RTE_RELATION names a relation.
         let entry = unsafe { entry.as_ref() };
+        self.level.reads_tables = true;
         if entry.relkind as u8 != pg_sys::RELKIND_VIEW && catalog::is_catalog(entry.relid) {
             self.refuse(Construct::SystemCatalog(catalog::display_name(entry.relid)));
         }
@@ -80,7 +82,7 @@ impl Reader<'_> {
                 }
                 RTE_SUBQUERY => {
                     if let Some(query) = NonNull::new(e.subquery) {
-                        let level = describe_in(query, self.scope);
+                        let level = describe_in(query, self.text, self.scope);
                         source.needs = if e.lateral {
                             columns_of(e.subquery.cast(), 1)
                         } else {
@@ -99,6 +101,7 @@ impl Reader<'_> {
                 }
                 RTE_FUNCTION => self.function_source(entry, &mut source),
                 RTE_TABLEFUNC => {
+                    self.column_types((*e.tablefunc).coltypes);
                     source.needs = columns_of(e.tablefunc.cast(), 0);
                     source.ordered = true;
                     if let Some(node) = NonNull::new(e.tablefunc.cast()) {
@@ -124,6 +127,16 @@ impl Reader<'_> {
             }
         }
         self.level.sources.push(source);
+    }
+
+    /// Columns that the query names types of.
+    unsafe fn column_types(&mut self, types: *mut pg_sys::List) {
+        // SAFETY: null or a list of oids of types.
+        unsafe {
+            for of in oids(types) {
+                self.of_type(of, -1);
+            }
+        }
     }
 
     /// VALUES are computed row by row in the order written, so what they draw is in a level of its
@@ -155,6 +168,7 @@ impl Reader<'_> {
             for function_of in elements::<pg_sys::RangeTblFunction>(e.functions) {
                 let node = function_of.as_ref().funcexpr;
                 columns += function_of.as_ref().funccolcount as i16;
+                self.column_types(function_of.as_ref().funccoltypes);
                 source.needs.extend(columns_of(node, 0));
                 let Some(node) = NonNull::new(node) else {
                     continue;
