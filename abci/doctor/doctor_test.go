@@ -238,6 +238,8 @@ func TestTheMachineIsJudged(t *testing.T) {
 		"a version comes":            {coming(2, 2), "protocol", Fine},
 		"a version comes to others":  {coming(2, 1), "protocol", Warn},
 		"a version not known here":   {coming(1, 2), "protocol", Bad},
+		"nobody tells another one":   {machine{protocol: &wire.ProtocolStatus{}}, "environment", Fine},
+		"another library elsewhere":  {machine{protocol: &wire.ProtocolStatus{}, environment: []*wire.EnvironmentDifference{{Organisation: "bolt", Name: "icu", Own: "72", Other: "76"}}}, "environment", Warn},
 	} {
 		for _, f := range judgeMachine(try.machine, c) {
 			if f.Check == try.check && f.Level != try.want {

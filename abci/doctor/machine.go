@@ -16,6 +16,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/health"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -31,6 +32,7 @@ type machine struct {
 	running      bool           // a node answers on the socket
 	members      []*wire.Member // as it says; nil: it does not
 	protocol     *wire.ProtocolStatus
+	environment  []*wire.EnvironmentDifference
 	socketError  error
 	taken        map[string]error // addresses to listen on that cannot be had, of a node that does not run
 	unreachable  map[string]error // peers
@@ -51,7 +53,7 @@ func readMachine(ctx context.Context, home config.Home, c config.Config) machine
 			m.members = r.Organisations
 		}
 		if s, err := client.Status(limited); err == nil {
-			m.protocol = s.Protocol
+			m.protocol, m.environment = s.Protocol, s.Environment
 		}
 		_ = client.Close()
 	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
@@ -96,7 +98,7 @@ func listening(c config.Config) map[string]string {
 }
 
 func judgeMachine(m machine, c config.Config) []Finding {
-	return []Finding{judgeNode(m), judgeProtocol(m.protocol), judgePorts(m, c), judgePeers(m, c), judgeDisk(m), judgeClock(m)}
+	return []Finding{judgeNode(m), judgeProtocol(m.protocol), judgeEnvironment(m), judgePorts(m, c), judgePeers(m, c), judgeDisk(m), judgeClock(m)}
 }
 
 func judgeNode(m machine) Finding {
@@ -134,6 +136,19 @@ func judgeProtocol(p *wire.ProtocolStatus) Finding {
 			"Have them install a release that knows it, or withdraw the change: docs/operator/upgrades.md.")
 	}
 	return fine(check, "version %d, and version %d comes into force at order height %d", p.InForce, p.Next, p.NextHeight)
+}
+
+// judgeEnvironment: the databases of all organisations lean on the same libraries and extensions.
+func judgeEnvironment(m machine) Finding {
+	const check = "environment"
+	switch {
+	case m.protocol == nil:
+		return fine(check, "it is compared with that of other organisations when the node runs")
+	case len(m.environment) == 0:
+		return fine(check, "no connected organisation tells of a difference")
+	}
+	return warn(check, "other organisations have other libraries or extensions: "+health.OthersLeanOn(m.environment),
+		"Have all install the same versions: docs/differences.md says what each may change.")
 }
 
 func judgePorts(m machine, c config.Config) Finding {

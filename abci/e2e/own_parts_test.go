@@ -3,13 +3,17 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
 // An organisation makes parts of its own on an agreed table, behind the guard. An index and a
 // condition refuse rows which the others take, and a trigger changes them. They decide nothing,
 // neither after its server was killed nor in a renewed session. They are gone before the next
-// block, and the database names them. Nobody is excluded.
+// block, and the database names them. Nobody is excluded. The others name an extension that the
+// organisation has alone.
 func TestPartsOfOnesOwnDecideNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -31,6 +35,7 @@ func TestPartsOfOnesOwnDecideNothing(t *testing.T) {
 	withItsVote(ctx, t, net, good, away, odd)
 
 	behind()
+	damage(ctx, t, odd, "CREATE EXTENSION pg_trgm")
 	votesAfterRestarts(ctx, t, net, good, away, odd)
 
 	state(ctx, t, odd, "serving")
@@ -47,6 +52,10 @@ func TestPartsOfOnesOwnDecideNothing(t *testing.T) {
 			t.Errorf("%d deviations name %s, 2 were wanted", named, part)
 		}
 	}
+	must(t, harness.Poll(ctx, catchUpLimit, "another organisation to name an extension that it does not have", func(ctx context.Context) (bool, string, error) {
+		said, _ := good.Run(ctx, "status") // it fails when it has a problem to tell of
+		return strings.Contains(said, "pg_trgm 1.6"), said, nil
+	}))
 	saysNothingOf(t, net, odd, "told what is false", "effects deviate", "excluded")
 	checkVerified(ctx, t, odd)
 	checkSameTransactions(ctx, t, net)

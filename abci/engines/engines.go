@@ -25,9 +25,10 @@ type Options struct {
 	DSN                   string
 	ChainID, Organisation string
 	StuckAfter            time.Duration
-	// SynchronousCommit, Registry and Memory are PostgreSQL's (postgres.Config).
+	// SynchronousCommit, Registry, Environment and Memory are PostgreSQL's (postgres.Config).
 	SynchronousCommit string
 	Registry          func() (*wire.RegistryHistory, error)
+	Environment       func(backend.Environment)
 	Memory            postgres.Memory
 	// Scrubbing and Checkpoints are MariaDB's; PostgreSQL does this work by itself, as its settings
 	// say.
@@ -43,7 +44,7 @@ func Open(o Options) (backend.Backend, error) {
 	if !isMariaDB(o.DSN) {
 		return opened(postgres.New(postgres.Config{
 			DSN: o.DSN, ChainID: o.ChainID, Organisation: o.Organisation, StuckAfter: o.StuckAfter,
-			SynchronousCommit: o.SynchronousCommit, Memory: o.Memory, Registry: o.Registry,
+			SynchronousCommit: o.SynchronousCommit, Memory: o.Memory, Registry: o.Registry, Environment: o.Environment,
 		}))
 	}
 	if o.SynchronousCommit != synchronousCommitDefault {

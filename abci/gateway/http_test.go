@@ -269,7 +269,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 	wantSame(t, "routes", described, served)
 	types := map[string]any{
 		"Submission": submission{}, "SignedSubmission": signedSubmission{}, "Parameter": jsonParameter{}, "Plan": PlanWords{}, "Accepted": accepted{}, "Transaction": Transaction{},
-		"Block": block{}, "Certificate": certificate{}, "Vote": wire.VoteJSON{}, "Status": Status{}, "Protocol": Protocol{}, "Queue": Queue{},
+		"Block": block{}, "Certificate": certificate{}, "Vote": wire.VoteJSON{}, "Status": Status{}, "Protocol": Protocol{}, "EnvironmentDifference": EnvironmentDifference{}, "Queue": Queue{},
 		"Health": health{}, "Failure": failure{},
 	}
 	for name, schema := range doc.Components.Schemas {

@@ -142,6 +142,8 @@ type Status struct {
 	Reason        string `json:"reason,omitempty"` // of an exclusion
 
 	Protocol *Protocol `json:"protocol,omitempty"`
+	// Environment is what the databases of other organisations lean on otherwise than this one.
+	Environment []EnvironmentDifference `json:"environment,omitempty"`
 
 	Gateway *Queue `json:"gateway,omitempty"`
 }
@@ -162,6 +164,22 @@ func protocolOf(p *wire.ProtocolStatus) *Protocol {
 	out := &Protocol{p.InForce, p.Known, p.Next, p.NextHeight, map[string]uint32{}}
 	for _, o := range p.Organisations {
 		out.Organisations[o.Organisation] = o.Version
+	}
+	return out
+}
+
+// EnvironmentDifference is what another organisation's database leans on otherwise; empty: there is
+// none.
+type EnvironmentDifference struct {
+	Organisation string `json:"organisation"`
+	Name         string `json:"name"`
+	Own          string `json:"own"`
+	Other        string `json:"other"`
+}
+
+func environmentOf(list []*wire.EnvironmentDifference) (out []EnvironmentDifference) {
+	for _, d := range list {
+		out = append(out, EnvironmentDifference{d.Organisation, d.Name, d.Own, d.Other})
 	}
 	return out
 }
@@ -191,6 +209,7 @@ func StatusOfNode(s *wire.StatusResponse) Status {
 		Organisation: s.Organisation, ChainID: s.ChainId, Version: s.Version, State: s.State, Height: s.Height,
 		LastOrdered: s.LastOrdered, LastCertified: s.LastCertified, LastCommitted: s.LastCommitted,
 		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent, Reason: s.Reason, Protocol: protocolOf(s.Protocol),
+		Environment: environmentOf(s.Environment),
 	}
 }
 

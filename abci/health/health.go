@@ -2,7 +2,9 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -51,6 +53,15 @@ func upgrade(p *wire.ProtocolStatus) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// OthersLeanOn says how environments of other organisations differ, by name; empty: not at all.
+func OthersLeanOn(differences []*wire.EnvironmentDifference) string {
+	list := make([]string, len(differences))
+	for i, d := range differences {
+		list[i] = fmt.Sprintf("%s: %s of %s, %s here", d.Name, cmp.Or(d.Other, "none"), d.Organisation, cmp.Or(d.Own, "none"))
+	}
+	return strings.Join(list, "; ")
 }
 
 func after(reason string) string {

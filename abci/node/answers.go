@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/app/order"
@@ -83,6 +85,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
 		out.Protocol = n.protocol(order)
 	}
+	out.Environment = n.environmentStatus()
 	switch silent := n.silence.check(); {
 	case n.order.catchingUp():
 		out.State = "catching_up"
@@ -90,6 +93,17 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		out.State, out.Outside = "standby", false
 	case silent != nil:
 		out.Reason = "this node signs nothing yet: " + silent.Error()
+	}
+	return out
+}
+
+// environmentStatus is how the environments of other organisations' databases differ from this one.
+func (n *node) environmentStatus() (out []*wire.EnvironmentDifference) {
+	found := n.order.environments(n)
+	for _, organisation := range slices.Sorted(maps.Keys(found)) {
+		for _, d := range found[organisation] {
+			out = append(out, &wire.EnvironmentDifference{Organisation: organisation, Name: d.Name, Own: d.Own, Other: d.Other})
+		}
 	}
 	return out
 }

@@ -150,6 +150,7 @@ func (n *node) openDatabase(orderingOnly bool) error {
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
 		SynchronousCommit: c.SynchronousCommit, Memory: memory{n.store},
 		Registry:    n.registryHistory, // connected after the application is made
+		Environment: n.environments.Tell,
 		Scrubbing:   mariadb.Scrubbing{Every: time.Duration(c.ScrubInterval), RowsPerSecond: c.ScrubRate},
 		Checkpoints: mariadb.Checkpoints{Interval: uint64(c.CheckpointInterval), Kept: uint64(c.CheckpointsKept)},
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
@@ -439,6 +440,9 @@ func (b *beside) peers() uint32 {
 
 // programs implements orderer: CometBFT alone does not carry what programs know.
 func (b *beside) programs() map[string]uint32 { return map[string]uint32{} }
+
+// environments implements orderer: CometBFT alone does not carry them.
+func (b *beside) environments(*node) map[string][]backend.EnvironmentDifference { return nil }
 
 // laneCounts implements orderer.
 func (b *beside) laneCounts() (lane.Counts, bool) { return lane.Counts{}, false }

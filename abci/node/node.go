@@ -72,24 +72,25 @@ var ErrConsensusFailed = errors.New("CometBFT stopped this node's consensus")
 
 // node holds the parts between start and end.
 type node struct {
-	opt     Options
-	log     *slog.Logger
-	founded *order.Registry // at the start, or by the genesis: chain and parameters do not change
-	doc     genesisDoc
-	keys    *keys
-	silence *silence
-	backend backend.Backend // nil: ordering only
-	standby bool            // the node keeps the order alone (Home.Standby)
-	store   dbm.DB
-	gateway *gateway.Gateway
-	effects *effects.Shell
-	peers   *peers.Reactor    // nil: ordering only
-	asking  *peers.Agreements // nil: ordering only, or a database that knows of no policies
-	conduct *peers.Conduct
-	app     *app.App
-	order   orderer
-	join    *config.Join // how the node joins the order; nil: it has it, or fetches all of it
-	metrics *metrics.Metrics
+	opt          Options
+	log          *slog.Logger
+	founded      *order.Registry // at the start, or by the genesis: chain and parameters do not change
+	doc          genesisDoc
+	keys         *keys
+	silence      *silence
+	backend      backend.Backend // nil: ordering only
+	standby      bool            // the node keeps the order alone (Home.Standby)
+	store        dbm.DB
+	gateway      *gateway.Gateway
+	effects      *effects.Shell
+	peers        *peers.Reactor    // nil: ordering only
+	asking       *peers.Agreements // nil: ordering only, or a database that knows of no policies
+	conduct      *peers.Conduct
+	environments *peers.Environments
+	app          *app.App
+	order        orderer
+	join         *config.Join // how the node joins the order; nil: it has it, or fetches all of it
+	metrics      *metrics.Metrics
 	// height is that of the last block decided.
 	height   atomic.Int64
 	archived atomic.Uint64 // the last ledger block that the archive has; 0: none is known
@@ -103,7 +104,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	if err := checkDescriptors(); err != nil {
 		return err
 	}
-	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), failed: make(chan string, 1), newer: make(chan error, 1)}
+	n := &node{opt: opt, log: opt.Log, conduct: peers.NewConduct(opt.Log.With("part", "peers")), environments: peers.NewEnvironments(), failed: make(chan string, 1), newer: make(chan error, 1)}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if n.standby, err = opt.Home.Standby(); err != nil {
 		return err

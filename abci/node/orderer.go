@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/chainify-db/chainify/abci/app"
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -39,6 +40,9 @@ type orderer interface {
 	// their programs know, by organisation; one that is missing told none.
 	peers() uint32
 	programs() map[string]uint32
+	// environments are what databases of other organisations, whose nodes are connected, lean on
+	// otherwise than this one's, by organisation.
+	environments(n *node) map[string][]backend.EnvironmentDifference
 	// laneCounts are those of the express lane; false: it is off.
 	laneCounts() (lane.Counts, bool)
 }

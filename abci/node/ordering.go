@@ -24,6 +24,7 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
@@ -130,6 +131,7 @@ func (o *ordering) reactors(n *node) map[string]p2p.Reactor {
 	o.versions = peers.NewVersions(n.knows())
 	reactors := map[string]p2p.Reactor{
 		peers.BundlesName: o.bundles, peers.VouchesName: o.vouches, peers.HeadersName: o.headers, peers.VersionsName: o.versions,
+		peers.EnvironmentsName: n.environments,
 	}
 	if n.peers != nil {
 		reactors[peers.Name] = n.peers
@@ -430,6 +432,17 @@ func (o *ordering) programs() map[string]uint32 {
 		}
 	}
 	return oldest
+}
+
+// environments implements orderer.
+func (o *ordering) environments(n *node) map[string][]backend.EnvironmentDifference {
+	found := map[string][]backend.EnvironmentDifference{}
+	for _, peer := range o.comet.Switch().Peers().Copy() {
+		if of := o.admits.organisationOf(peer); of != "" && of != n.opt.Config.Organisation && found[of] == nil {
+			found[of] = n.environments.Differences(peer.ID())
+		}
+	}
+	return found
 }
 
 func (o *ordering) peers() uint32 {

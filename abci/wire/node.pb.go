@@ -1524,23 +1524,24 @@ func (x *WaitResponse) GetOutcomes() []*Outcome {
 }
 
 type StatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
-	ChainId       string                 `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Height        int64                  `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
-	LastOrdered   uint64                 `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
-	LastCertified uint64                 `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
-	LastCommitted uint64                 `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
-	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, failing, catching_up, database_down, excluded, ordering_only, standby
-	Peers         uint32                 `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
-	Organisations uint32                 `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
-	Consent       uint32                 `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
-	Changes       uint64                 `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`                            // of the registry, accepted so far
-	ChangeWaits   bool                   `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
-	Outside       bool                   `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
-	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
-	Protocol      *ProtocolStatus        `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Organisation  string                   `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	ChainId       string                   `protobuf:"bytes,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Version       string                   `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Height        int64                    `protobuf:"varint,4,opt,name=height,proto3" json:"height,omitempty"`
+	LastOrdered   uint64                   `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
+	LastCertified uint64                   `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
+	LastCommitted uint64                   `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
+	State         string                   `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, failing, catching_up, database_down, excluded, ordering_only, standby
+	Peers         uint32                   `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
+	Organisations uint32                   `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
+	Consent       uint32                   `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next
+	Changes       uint64                   `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`                            // of the registry, accepted so far
+	ChangeWaits   bool                     `protobuf:"varint,13,opt,name=change_waits,json=changeWaits,proto3" json:"change_waits,omitempty"` // the last of them is not in force yet
+	Outside       bool                     `protobuf:"varint,14,opt,name=outside,proto3" json:"outside,omitempty"`                            // the organisation takes no part, or not with a gateway key of this node
+	Reason        string                   `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
+	Protocol      *ProtocolStatus          `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Environment   []*EnvironmentDifference `protobuf:"bytes,17,rep,name=environment,proto3" json:"environment,omitempty"` // by organisation and name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1687,6 +1688,82 @@ func (x *StatusResponse) GetProtocol() *ProtocolStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetEnvironment() []*EnvironmentDifference {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+// What the database of another organisation, whose node is connected, leans on otherwise than this one.
+type EnvironmentDifference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`   // as chainify.environment() has it
+	Own           string                 `protobuf:"bytes,3,opt,name=own,proto3" json:"own,omitempty"`     // empty: there is none
+	Other         string                 `protobuf:"bytes,4,opt,name=other,proto3" json:"other,omitempty"` // the same, as that organisation says
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnvironmentDifference) Reset() {
+	*x = EnvironmentDifference{}
+	mi := &file_node_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnvironmentDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnvironmentDifference) ProtoMessage() {}
+
+func (x *EnvironmentDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnvironmentDifference.ProtoReflect.Descriptor instead.
+func (*EnvironmentDifference) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *EnvironmentDifference) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *EnvironmentDifference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EnvironmentDifference) GetOwn() string {
+	if x != nil {
+		return x.Own
+	}
+	return ""
+}
+
+func (x *EnvironmentDifference) GetOther() string {
+	if x != nil {
+		return x.Other
+	}
+	return ""
+}
+
 // Versions of the protocol.
 type ProtocolStatus struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
@@ -1701,7 +1778,7 @@ type ProtocolStatus struct {
 
 func (x *ProtocolStatus) Reset() {
 	*x = ProtocolStatus{}
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1790,7 @@ func (x *ProtocolStatus) String() string {
 func (*ProtocolStatus) ProtoMessage() {}
 
 func (x *ProtocolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1803,7 @@ func (x *ProtocolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtocolStatus.ProtoReflect.Descriptor instead.
 func (*ProtocolStatus) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{25}
+	return file_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ProtocolStatus) GetInForce() uint32 {
@@ -1776,7 +1853,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1865,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1878,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{26}
+	return file_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -1855,7 +1932,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1944,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1957,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{27}
+	return file_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -2076,7 +2153,7 @@ type ClientsResponse_Client struct {
 
 func (x *ClientsResponse_Client) Reset() {
 	*x = ClientsResponse_Client{}
-	mi := &file_node_proto_msgTypes[28]
+	mi := &file_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2165,7 @@ func (x *ClientsResponse_Client) String() string {
 func (*ClientsResponse_Client) ProtoMessage() {}
 
 func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[28]
+	mi := &file_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2206,7 @@ type ProtocolStatus_Knows struct {
 
 func (x *ProtocolStatus_Knows) Reset() {
 	*x = ProtocolStatus_Knows{}
-	mi := &file_node_proto_msgTypes[29]
+	mi := &file_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2218,7 @@ func (x *ProtocolStatus_Knows) String() string {
 func (*ProtocolStatus_Knows) ProtoMessage() {}
 
 func (x *ProtocolStatus_Knows) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[29]
+	mi := &file_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2231,7 @@ func (x *ProtocolStatus_Knows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtocolStatus_Knows.ProtoReflect.Descriptor instead.
 func (*ProtocolStatus_Knows) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{25, 0}
+	return file_node_proto_rawDescGZIP(), []int{26, 0}
 }
 
 func (x *ProtocolStatus_Knows) GetOrganisation() string {
@@ -2278,7 +2355,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\x86\x04\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xcc\x04\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -2296,7 +2373,13 @@ const file_node_proto_rawDesc = "" +
 	"\fchange_waits\x18\r \x01(\bR\vchangeWaits\x12\x18\n" +
 	"\aoutside\x18\x0e \x01(\bR\aoutside\x12\x16\n" +
 	"\x06reason\x18\x0f \x01(\tR\x06reason\x127\n" +
-	"\bprotocol\x18\x10 \x01(\v2\x1b.chainify.v1.ProtocolStatusR\bprotocol\"\x86\x02\n" +
+	"\bprotocol\x18\x10 \x01(\v2\x1b.chainify.v1.ProtocolStatusR\bprotocol\x12D\n" +
+	"\venvironment\x18\x11 \x03(\v2\".chainify.v1.EnvironmentDifferenceR\venvironment\"w\n" +
+	"\x15EnvironmentDifference\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\tR\x03own\x12\x14\n" +
+	"\x05other\x18\x04 \x01(\tR\x05other\"\x86\x02\n" +
 	"\x0eProtocolStatus\x12\x19\n" +
 	"\bin_force\x18\x01 \x01(\rR\ainForce\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\rR\x05known\x12\x12\n" +
@@ -2342,7 +2425,7 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),              // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
@@ -2369,31 +2452,32 @@ var file_node_proto_goTypes = []any{
 	(*Outcome)(nil),                // 22: chainify.v1.Outcome
 	(*WaitResponse)(nil),           // 23: chainify.v1.WaitResponse
 	(*StatusResponse)(nil),         // 24: chainify.v1.StatusResponse
-	(*ProtocolStatus)(nil),         // 25: chainify.v1.ProtocolStatus
-	(*NodeError)(nil),              // 26: chainify.v1.NodeError
-	(*NodeResponse)(nil),           // 27: chainify.v1.NodeResponse
-	(*ClientsResponse_Client)(nil), // 28: chainify.v1.ClientsResponse.Client
-	(*ProtocolStatus_Knows)(nil),   // 29: chainify.v1.ProtocolStatus.Knows
-	(Kind)(0),                      // 30: chainify.v1.Kind
-	(*Parameter)(nil),              // 31: chainify.v1.Parameter
-	(*Plan)(nil),                   // 32: chainify.v1.Plan
-	(*SignedGovernanceChange)(nil), // 33: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 34: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 35: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 36: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 37: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 38: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 39: chainify.v1.BlockShares
-	(*ExtendedVote)(nil),           // 40: chainify.v1.ExtendedVote
+	(*EnvironmentDifference)(nil),  // 25: chainify.v1.EnvironmentDifference
+	(*ProtocolStatus)(nil),         // 26: chainify.v1.ProtocolStatus
+	(*NodeError)(nil),              // 27: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 28: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 29: chainify.v1.ClientsResponse.Client
+	(*ProtocolStatus_Knows)(nil),   // 30: chainify.v1.ProtocolStatus.Knows
+	(Kind)(0),                      // 31: chainify.v1.Kind
+	(*Parameter)(nil),              // 32: chainify.v1.Parameter
+	(*Plan)(nil),                   // 33: chainify.v1.Plan
+	(*SignedGovernanceChange)(nil), // 34: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 35: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 36: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 37: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 38: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 39: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 40: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 41: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
-	30, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	31, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
-	32, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
+	31, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	32, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	33, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
 	0,  // 3: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	33, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	34, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	35, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	34, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	35, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	36, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 7: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 8: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 9: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
@@ -2406,33 +2490,34 @@ var file_node_proto_depIdxs = []int32{
 	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
 	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
 	22, // 18: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
-	36, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	37, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	38, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	39, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	28, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	40, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	40, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	37, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	38, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	39, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	40, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	29, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	41, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	41, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
 	20, // 26: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
 	22, // 27: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	25, // 28: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
-	29, // 29: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
-	13, // 30: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 31: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 32: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	26, // 33: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 34: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 35: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 36: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 37: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 38: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 39: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 40: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	26, // 28: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
+	25, // 29: chainify.v1.StatusResponse.environment:type_name -> chainify.v1.EnvironmentDifference
+	30, // 30: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
+	13, // 31: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	23, // 32: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	24, // 33: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	27, // 34: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 35: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 36: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 37: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 38: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 39: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 40: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 41: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -2454,7 +2539,7 @@ func file_node_proto_init() {
 		(*NodeRequest_Evidence)(nil),
 		(*NodeRequest_Cancel)(nil),
 	}
-	file_node_proto_msgTypes[27].OneofWrappers = []any{
+	file_node_proto_msgTypes[28].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
@@ -2473,7 +2558,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

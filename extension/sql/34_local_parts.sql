@@ -26,8 +26,8 @@ BEGIN
 END
 $$;
 
--- The libraries and settings that functions and orders lean on beside the ledger, for people to compare between organisations. The memory holds what
--- is sorted, since a server may refuse temporary files.
+-- The libraries and settings that functions and orders lean on beside the ledger, which nodes compare between organisations. The memory
+-- holds what is sorted, since a server may refuse temporary files.
 CREATE FUNCTION chainify.environment() RETURNS TABLE (name text, value text)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET work_mem = '16MB' AS $$
     SELECT v.name, v.value FROM pg_database d, to_jsonb(d) r, LATERAL (VALUES
@@ -44,10 +44,10 @@ CREATE FUNCTION chainify.environment() RETURNS TABLE (name text, value text)
         ('icu', (SELECT pg_collation_actual_version(c.oid) FROM pg_collation c WHERE c.collprovider = 'i' ORDER BY c.collname <> 'und-x-icu', c.collname LIMIT 1)),
         ('libc', (SELECT max(pg_collation_actual_version(c.oid)) FROM pg_collation c WHERE c.collprovider = 'c')),
         ('tls library', current_setting('ssl_library')),
-        -- Of these places since 1970 and until 2037: rules that a newer time zone database changed show.
+        -- Of these places since 1970 and until 2037: rules that a newer time zone database changed show. Their names are in databases of all ages.
         ('time zones', (SELECT md5(string_agg(make_timestamptz(y, m, 15, 12, 0, 0, z)::text, ' ' ORDER BY z COLLATE "C", y, m))
                         FROM unnest(ARRAY['America/New_York', 'America/Sao_Paulo', 'America/Mexico_City', 'Africa/Cairo', 'Asia/Amman', 'Asia/Gaza', 'Asia/Tehran',
-                                          'Europe/Berlin', 'Europe/Kyiv', 'Europe/Moscow', 'Australia/Sydney', 'America/Nuuk']) z,
+                                          'Europe/Berlin', 'Europe/Moscow', 'Australia/Sydney']) z,
                              generate_series(1970, 2037) y, generate_series(1, 12) m)),
         ('extensions', (SELECT string_agg(e.extname || ' ' || e.extversion, ', ' ORDER BY e.extname) FROM pg_extension e))) v (name, value)
     WHERE d.datname = current_database() AND v.value IS NOT NULL

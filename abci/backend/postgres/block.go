@@ -79,7 +79,28 @@ func (b *Backend) connectTo(ctx context.Context, h host, followed Followed) erro
 	if err := b.tellRegistry(ctx, conn); err != nil {
 		return err
 	}
+	if err := b.tellEnvironment(ctx, conn); err != nil {
+		return err
+	}
 	b.former = process{h.name, conn.PgConn().PID()}
+	return nil
+}
+
+// tellEnvironment tells what the database leans on beside the ledger.
+func (b *Backend) tellEnvironment(ctx context.Context, conn *pgx.Conn) error {
+	if b.cfg.Environment == nil {
+		return nil
+	}
+	rows, _ := conn.Query(ctx, `SELECT name, value FROM chainify.environment()`) // its error comes with the rows
+	environment, name, value := backend.Environment{}, "", ""
+	_, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		environment[name] = value
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the database's environment: %w", err)
+	}
+	b.cfg.Environment(environment)
 	return nil
 }
 

@@ -333,6 +333,7 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"note", note},
 		{"protocol", protocolLine(s.Protocol)},
 		{"others know", othersKnow(s.Protocol)},
+		{"others lean on", health.OthersLeanOn(s.Environment)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
