@@ -9,7 +9,8 @@ import (
 // extensions: values by name.
 type Environment map[string]string
 
-// EnvironmentDifference is a name for which two environments have other values; empty: one has none.
+// EnvironmentDifference is a name for which two environments have other values; empty: there is
+// none.
 type EnvironmentDifference struct{ Name, Own, Other string }
 
 // notCompared are what differs between equal databases: the compiler of the server's packages, and

@@ -40,8 +40,8 @@ type Config struct {
 	SynchronousCommit string
 	// Memory keeps which of the servers is followed; nil: it is forgotten with the process.
 	Memory Memory
-	// Environment takes what the database leans on beside the ledger, each time that it is connected;
-	// nil: nobody wants it. It must not wait.
+	// Environment takes what the database leans on beside the ledger, each time that it is
+	// connected; nil: nobody wants it. It must not wait.
 	Environment func(backend.Environment)
 	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
 	RehearsalLimit time.Duration
