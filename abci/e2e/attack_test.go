@@ -72,8 +72,7 @@ func TestNetworkSurvivesAttacksAndRestores(t *testing.T) {
 // deposits runs transactions that succeed, one after the other.
 func deposits(ctx context.Context, t *testing.T, o *harness.Organisation, n int) {
 	t.Helper()
-	conn, err := o.Cluster.Connect(ctx, database, "bank")
-	must(t, err)
+	conn := patient(ctx, t, o)
 	defer conn.Close(ctx)
 	for range n {
 		var succeeded bool
@@ -84,11 +83,20 @@ func deposits(ctx context.Context, t *testing.T, o *harness.Organisation, n int)
 	}
 }
 
-// poison submits what once failed the block itself, or would if it were let through.
-func poison(ctx context.Context, t *testing.T, o *harness.Organisation) {
+// patient connects the bank. Its session waits for outcomes as long as a busy machine may take.
+func patient(ctx context.Context, t *testing.T, o *harness.Organisation) *pgx.Conn {
 	t.Helper()
 	conn, err := o.Cluster.Connect(ctx, database, "bank")
 	must(t, err)
+	_, err = conn.Exec(ctx, fmt.Sprintf("SET chainify.wait_timeout = %d", progressLimit.Milliseconds()))
+	must(t, err)
+	return conn
+}
+
+// poison submits what once failed the block itself, or would if it were let through.
+func poison(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	conn := patient(ctx, t, o)
 	defer conn.Close(ctx)
 	for _, attack := range []struct{ sql, state string }{
 		{"SELECT * FROM chainify.execute('SELECT 1')", ""},

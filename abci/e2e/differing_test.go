@@ -23,8 +23,7 @@ func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 		}
 		must(t, o.Exec(ctx, "postgres", "CREATE FUNCTION fee() RETURNS int LANGUAGE sql IMMUTABLE AS '"+definition+"'"))
 	}
-	conn, err := net.Organisations[0].Cluster.Connect(ctx, database, "bank")
-	must(t, err)
+	conn := patient(ctx, t, net.Organisations[0])
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
 	var ids [][]byte
 	must(t, conn.QueryRow(ctx, `SELECT chainify.submit_batch(ARRAY[
@@ -34,13 +33,13 @@ func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 	for i, want := range []string{"", "CH001", ""} {
 		var block int64
 		var state *string
-		must(t, conn.QueryRow(ctx, "SELECT block, sqlstate FROM chainify.wait($1, '60s')", ids[i]).Scan(&block, &state))
+		must(t, conn.QueryRow(ctx, "SELECT block, sqlstate FROM chainify.wait($1, '4min')", ids[i]).Scan(&block, &state))
 		if got := pointed(state); got != want {
 			t.Errorf("transaction %d of block %d: sqlstate %q, want %q", i, block, got, want)
 		}
 	}
 	deposits(ctx, t, net.Organisations[3], 2)
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
+	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
 	must(t, err)
 	for _, o := range net.Organisations {
 		checkVerified(ctx, t, o)
@@ -75,8 +74,7 @@ func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
 		"UPDATE checking SET balance = 1 / (fee() - 1) WHERE custid = 3":         "CH012",
 	}
 	calls := func() {
-		conn, err := good.Cluster.Connect(ctx, database, "bank")
-		must(t, err)
+		conn := patient(ctx, t, good)
 		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 		for sql, want := range statements {
 			var succeeded bool

@@ -122,8 +122,7 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 // keepDepositing has a client deposit again and again until stop, which returns how many it was
 // told are done. One that is refused fails the test, unless a node is away for a moment.
 func keepDepositing(ctx context.Context, t *testing.T, o *harness.Organisation) (stop func() int) {
-	conn, err := o.Cluster.Connect(ctx, database, "bank")
-	must(t, err)
+	conn := patient(ctx, t, o)
 	ending, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	answered := 0

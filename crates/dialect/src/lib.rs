@@ -6,16 +6,20 @@
 //! in [`allowed::RULES`] is refused.
 
 pub mod allowed;
+mod kinds;
 pub mod query;
 pub mod types;
 pub mod wire;
 mod write;
 
+pub use kinds::Kind;
 pub use write::{translate, Output, Settings, Translation, DEPTH_MAX, TEXT_BYTES_MAX};
 
 /// Why a query stays with PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// The kind of the construct.
+    pub kind: Kind,
     /// The construct, in words or as SQL.
     pub construct: String,
     /// Where it stands in the text, in bytes, as far as it is known.
@@ -24,8 +28,8 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal of a construct of unknown place.
-    pub fn new(construct: impl Into<String>) -> Self {
-        Refusal { construct: construct.into(), at: None }
+    pub fn new(kind: Kind, construct: impl Into<String>) -> Self {
+        Refusal { kind, construct: construct.into(), at: None }
     }
 
     /// The same at a place, unless one is known already.

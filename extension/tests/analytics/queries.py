@@ -1,19 +1,26 @@
-"""Random SELECTs over two tables, for the differential test."""
+"""Random SELECTs over three tables, for the differential test."""
 
 TABLES = """
 CREATE TABLE item (id bigint PRIMARY KEY, kind int, small smallint, price numeric(12,2) NOT NULL, rate numeric(6,4), name text COLLATE "C", label varchar(20) COLLATE "C",
     code char(4), sold date, at timestamp, seen timestamptz, ok boolean, weight float8, ref uuid, whole numeric(38,0), fine numeric(38,30), odd numeric(10,2));
 CREATE TABLE kind (id int PRIMARY KEY, title text NOT NULL, parent int, share numeric(5,3), code char(4) NOT NULL, since date NOT NULL);
+CREATE TABLE edge (id int PRIMARY KEY, sold date, at timestamp, seen timestamptz, weight float8, whole numeric(38,0), word text COLLATE "C", code char(4), free bpchar);
 """
 COLUMNS = {
     "item": {"int8": ["id"], "int4": ["kind"], "int2": ["small"], "numeric": ["price", "rate"], "text": ["name", "label"], "bpchar": ["code"], "date": ["sold"],
              "timestamp": ["at"], "timestamptz": ["seen"], "bool": ["ok"], "float8": ["weight"], "uuid": ["ref"]},
+    "edge": {"int4": ["id"], "numeric": ["whole"], "text": ["word"], "bpchar": ["code", "free"], "date": ["sold"], "timestamp": ["at"], "timestamptz": ["seen"], "float8": ["weight"]},
     "kind": {"int4": ["id", "parent"], "text": ["title"], "numeric": ["share"], "bpchar": ["code"], "date": ["since"]},
 }
 WORDS = ["a", "ab", "abc", "b", "B", "", "it''s", "x y", "z_%", "é", "a ", "%b", "ä\\\\c"]
 INTS = ["0", "1", "2", "3", "7", "-1", "100"]
 NUMBERS = ["0", "0.5", "1.00", "2.125", "-3.10", "10", "100.0"]
 DATES = ["2024-01-31", "2024-02-29", "2023-12-31", "2000-01-01"]
+# Values at the ends of their types, of the table edge alone: among others they would make most queries fail.
+FAR_DATES = ["infinity", "-infinity", "4713-01-01 BC", "0044-03-15 BC", "0001-01-01", "9999-12-31", "294276-12-31", "5874897-12-31"]
+FAR_TIMES = ["infinity", "-infinity", "4713-01-01 00:00:00 BC", "0044-03-15 12:00:00 BC", "0001-01-01 00:00:00", "1999-12-31 23:59:59.999999", "294276-12-31 23:59:59.999999"]
+FAR_WEIGHTS = ["Infinity", "-Infinity", "NaN", "-0", "0", "1e-308", "5e-324", "1.7976931348623157e308"]
+LONG = ["0", "1", "-1", "99999999999999999999999999999999999999", "-10000000000000000000", "9223372036854775808"]
 ORDERED = ["int4", "int8", "numeric", "text", "date", "timestamp", "bpchar"]
 
 
@@ -33,7 +40,10 @@ def rows(r):
              f"{maybe(r.choice(['true', 'false']))}, {maybe(r.choice(['0', '1.5', '-2.25', '1e10']))}, {maybe(repr(f'00000000-0000-0000-0000-00000000000{n % 4}'))}, "
              # Numbers of many digits, and a NaN: of its table nothing but the column is not mirrored.
              f"{n % 4 * (1 if n < 30 else 10 ** 37)}, {n % 4}.{'0' * 29}{int(n % 5 == 0)}, {repr('NaN') if n == 7 else '1.50'})" for n in range(1, 61)]
-    return ["INSERT INTO kind VALUES " + ", ".join(kinds), "INSERT INTO item VALUES " + ", ".join(items)]
+    edges = [f"({n}, {maybe(repr(r.choice(FAR_DATES)))}, {maybe(repr(r.choice(FAR_TIMES)))}, {maybe(repr(r.choice(FAR_TIMES).replace(' BC', '+00 BC')))}, {maybe(repr(r.choice(FAR_WEIGHTS)))}, "
+             f"{maybe(r.choice(LONG))}, {maybe(word())}, {maybe(repr(r.choice(['a', 'ab', 'abcd', ''])))}, {maybe(repr(r.choice(['a', 'ab  ', 'abcdefg', ''])))})" for n in range(1, 31)]
+    kind, item, edge = (f"INSERT INTO {table} VALUES {', '.join(of)}" for table, of in (("kind", kinds), ("item", items), ("edge", edges)))
+    return [kind, f"{item}; {edge}"]
 
 
 # Each was answered otherwise once. All are answered now, or refused.
@@ -72,6 +82,7 @@ class Generator:
 
     def __init__(self, r):
         self.r = r
+        self.far = False  # whether the query reads the table edge
 
     def column(self, scope, of):
         found = [f"{alias}.{name}" for alias, table in scope for name in COLUMNS[table].get(of, [])]
@@ -79,6 +90,8 @@ class Generator:
 
     def literal(self, of):
         r = self.r
+        if self.far and of in ("date", "timestamp", "timestamptz", "float8", "numeric") and r.random() < 0.5:
+            return f"'{r.choice({'date': FAR_DATES, 'float8': FAR_WEIGHTS, 'numeric': LONG}.get(of, FAR_TIMES))}'::{of}"
         return {"int2": lambda: r.choice(INTS) + "::smallint", "int4": lambda: r.choice(INTS), "int8": lambda: r.choice(INTS) + "::bigint", "numeric": lambda: r.choice(NUMBERS) + "::numeric",
                 "text": lambda: "'" + r.choice(WORDS) + "'::text", "bpchar": lambda: "'" + r.choice(["a", "ab", "abcd", "abcde", "a   "]) + "'::bpchar",
                 "date": lambda: f"date '{r.choice(DATES)}'", "timestamp": lambda: f"timestamp '{r.choice(DATES)} {r.choice(['00:00', '12:34:56'])}'",
@@ -135,7 +148,7 @@ class Generator:
     def subcondition(self, scope):
         """A condition with a subquery."""
         r = self.r
-        table, alias = r.choice(list(COLUMNS)), f"q{r.randint(0, 999)}"
+        table, alias = r.choice(list(COLUMNS) if self.far else ["item", "kind"]), f"q{r.randint(0, 999)}"
         inner = [(alias, table)]
         of = r.choice(["int4", "text", "numeric", "date"])
         column = self.column(inner, of) or self.literal(of)
@@ -169,6 +182,9 @@ class Generator:
         """FROM, and its scope."""
         r = self.r
         roll = r.random()
+        if self.far and roll < 0.7:
+            return r.choice([("edge e", [("e", "edge")]), ("edge e JOIN item i ON i.id = e.id", [("e", "edge"), ("i", "item")]),
+                             ("edge e LEFT JOIN edge f ON e.id = f.id + 1", [("e", "edge"), ("f", "edge")])])
         if roll < 0.45:
             return "item i", [("i", "item")]
         if roll < 0.6:
@@ -221,7 +237,8 @@ class Generator:
 
     def query(self):
         r = self.r
-        types = [r.choice(ORDERED + ["bool", "int4"]) for _ in range(r.randint(1, 4))]
+        self.far = r.random() < 0.2
+        types = [r.choice(ORDERED + ["bool", "int4", *(["timestamptz", "float8"] if self.far else [])]) for _ in range(r.randint(1, 4))]
         roll = r.random()
         if roll < 0.45:
             sql = self.plain(types)

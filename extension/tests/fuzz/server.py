@@ -66,9 +66,9 @@ def helpers():
 
 
 class Server:
-    """Starts the cluster; `stop` removes it and tells what crashed."""
+    """Starts the cluster; `stop` removes it and tells what crashed. `letters`: a locale of ICU that the databases have."""
 
-    def __init__(self, prefix):
+    def __init__(self, prefix, letters=None):
         # Told to end, the program removes its server as at any other end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.bin = (glob.glob(os.path.join(prefix, "lib/postgresql/*/bin")) or [os.path.join(prefix, "bin")])[0]
@@ -82,7 +82,7 @@ class Server:
         with open(os.path.join(self.data, "postgresql.conf"), "a") as conf:
             conf.write(CONF.format(dir=self.dir))
         self.tool("pg_ctl", "-D", self.data, "-l", os.path.join(self.dir, "log"), "-w", "start")
-        self.make_template()
+        self.make_template(f"LOCALE_PROVIDER icu ICU_LOCALE '{letters}'" if letters else "")
 
     def tool(self, name, *args):
         subprocess.run([os.path.join(self.bin, name), *args], check=True, env=self.env, cwd=self.dir, preexec_fn=as_postgres,
@@ -94,8 +94,8 @@ class Server:
         admin.query(sql)
         admin.close()
 
-    def make_template(self):
-        self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
+    def make_template(self, letters):
+        self.ask(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0 {letters}")
         template = Connection(self.dir, TEMPLATE)
         template.query("SET client_min_messages = warning; CREATE EXTENSION chainify; CREATE SCHEMA test")
         for role, group in ROLES.items():

@@ -7,7 +7,7 @@ use super::{check_key, Writer};
 use crate::allowed::{rule, Rule};
 use crate::query::{Expr, Query, Window};
 use crate::types::Type;
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 /// The text around the arguments of a call.
 struct Call<'a> {
@@ -25,9 +25,9 @@ impl Call<'_> {
 impl Writer {
     pub(super) fn aggregate(&mut self, expr: &Expr, function: u32) -> Result<Value, Refusal> {
         let Expr::Aggregate { shown, args, distinct, filter, order, window, .. } = expr else {
-            return Err(Refusal::new("an aggregate of this form"));
+            return Err(Refusal::new(Kind::Aggregate, "an aggregate of this form"));
         };
-        let refused = || Refusal::new(shown.as_str());
+        let refused = || Refusal::new(Kind::Function, shown.as_str());
         let rule = rule(function).ok_or_else(refused)?;
         let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
         let mut values = Vec::new();
@@ -45,7 +45,7 @@ impl Writer {
             behind += &format!(" OVER ({})", text.ok_or_else(refused)?);
         }
         let no_distinct = || match distinct {
-            true => Err(Refusal::new(format!("{shown} with DISTINCT"))),
+            true => Err(Refusal::new(Kind::Aggregate, format!("{shown} with DISTINCT"))),
             false => Ok(()),
         };
         let call = Call { distinct: if *distinct { "DISTINCT " } else { "" }, behind };
@@ -94,7 +94,7 @@ impl Writer {
         let mut text = String::new();
         let target = |at: &usize| {
             let target = query.targets.get(*at);
-            target.ok_or_else(|| Refusal::new("a window of this form"))
+            target.ok_or_else(|| Refusal::new(Kind::Frame, "a window of this form"))
         };
         let mut keys = Vec::new();
         for at in &window.partition {
@@ -148,7 +148,7 @@ fn sum(call: &Call, of: &Value, window: bool) -> Result<Value, Refusal> {
             let shown = format!("CASE WHEN {} IS NOT NULL THEN {digits} END", of.sql);
             mixed_value(sql, *scale, call.of("max", &shown))
         }
-        _ => return Err(Refusal::new("sum of this type")),
+        _ => return Err(Refusal::new(Kind::Function, "sum of this type")),
     })
 }
 

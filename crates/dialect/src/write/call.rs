@@ -6,7 +6,7 @@ use super::Writer;
 use crate::allowed::{rule, Comparison, Rule};
 use crate::query::{Expr, Typed};
 use crate::types::{numeric_modifier, Type, DIGITS_MAX};
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 /// Fields of `extract` that are whole numbers.
 const FIELDS: &[&str] = &[
@@ -61,7 +61,7 @@ impl Writer {
         typed: Typed,
         order: Option<&str>,
     ) -> Result<Value, Refusal> {
-        let refused = || Refusal::new(shown);
+        let refused = || Refusal::new(Kind::Function, shown);
         let rule = rule(function).ok_or_else(refused)?;
         let mut values = Vec::new();
         for arg in args {
@@ -119,12 +119,12 @@ impl Writer {
             (Rule::IntervalAdd { negate }, [left, right]) => interval_add(negate, left, right).ok_or_else(refused)?,
             (Rule::Extract { float, in_utc }, [field, of]) => {
                 self.needs_utc(in_utc, shown)?;
-                extract(float, field, of).ok_or_else(|| Refusal::new(format!("{shown} of this field")))?
+                extract(float, field, of).ok_or_else(|| Refusal::new(Kind::Field, format!("{shown} of this field")))?
             }
             (Rule::DateTrunc { in_utc }, [field, of]) => {
                 self.needs_utc(in_utc, shown)?;
                 let field = constant(field).filter(|f| TRUNCATED.contains(&f.as_str()));
-                let field = field.ok_or_else(|| Refusal::new(format!("{shown} of this field")))?;
+                let field = field.ok_or_else(|| Refusal::new(Kind::Field, format!("{shown} of this field")))?;
                 Value::new(format!("pg_date_trunc({}, {})", quoted(&field), of.sql), typed.of)
             }
             _ => return Err(refused()),
@@ -145,7 +145,7 @@ impl Writer {
     fn needs_utc(&mut self, needed: bool, shown: &str) -> Result<(), Refusal> {
         self.used_utc |= needed;
         match needed && !self.settings.utc {
-            true => Err(Refusal::new(format!("{shown} while TimeZone is not \"UTC\""))),
+            true => Err(Refusal::new(Kind::TimeZone, format!("{shown} while TimeZone is not \"UTC\""))),
             false => Ok(()),
         }
     }

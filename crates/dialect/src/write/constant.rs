@@ -3,7 +3,7 @@ use super::value::{quoted, Form, Value};
 use super::Writer;
 use crate::query::Typed;
 use crate::types::{width, Type, DIGITS_MAX};
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 /// Bytes from which on a text is long, and of all long ones that the worker may repeat.
 const LONG_TEXT_BYTES: usize = 64;
@@ -35,7 +35,10 @@ impl Writer {
             self.text_bytes += bytes;
         }
         match self.text_bytes > LONG_TEXTS_BYTES_MAX {
-            true => Err(Refusal::new(format!("constants of more than {LONG_TEXTS_BYTES_MAX} bytes together"))),
+            true => Err(Refusal::new(
+                Kind::LongTexts,
+                format!("constants of more than {LONG_TEXTS_BYTES_MAX} bytes together"),
+            )),
             false => self.constant(typed, text),
         }
     }
@@ -51,7 +54,7 @@ fn null(of: Type) -> Value {
 }
 
 fn literal(of: Type, text: &str) -> Result<String, Refusal> {
-    let refused = || Err(Refusal::new(format!("the value {}", quoted(text))));
+    let refused = || Err(Refusal::new(Kind::Value, format!("the value {}", quoted(text))));
     if text.contains('\0') {
         return refused();
     }

@@ -5,7 +5,7 @@ use super::value::{Form, Value};
 use super::Writer;
 use crate::query::{Expr, Typed};
 use crate::types::Type;
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 impl Writer {
     /// An expression of which NULL counts as FALSE.
@@ -75,9 +75,9 @@ impl Writer {
                 written.map_err(|refusal| refusal.at(*at))?
             }
             Expr::Exists(query) => self.exists(query)?,
-            Expr::In(..) => return Err(Refusal::new("IN (SELECT …) outside of a condition")),
+            Expr::In(..) => return Err(Refusal::new(Kind::InOutside, "IN (SELECT …) outside of a condition")),
             Expr::RowOfSubquery => {
-                self.level().row_of_subquery.clone().ok_or_else(|| Refusal::new("IN of this form"))?
+                self.level().row_of_subquery.clone().ok_or_else(|| Refusal::new(Kind::Subquery, "IN of this form"))?
             }
             Expr::Scalar(query) => self.scalar(query)?,
         })
@@ -88,7 +88,7 @@ impl Writer {
         let named = level.and_then(|level| level.sources.get(source)?.as_ref());
         let found = named.and_then(|named| Some((&named.alias, named.columns.get(&number)?)));
         let Some((alias, column)) = found else {
-            return Err(Refusal::new(format!("the column \"{name}\"")));
+            return Err(Refusal::new(Kind::Form, format!("the column \"{name}\"")));
         };
         let value = Value {
             sql: format!("{alias}.{}", column.sql),
@@ -98,7 +98,7 @@ impl Writer {
         for inside in self.levels.iter_mut().rev().take(up) {
             if !inside.in_place {
                 let what = format!("the column \"{name}\" of a query around a subquery of this form");
-                return Err(Refusal::new(what));
+                return Err(Refusal::new(Kind::Correlated, what));
             }
             inside.correlated = true;
         }
@@ -160,12 +160,12 @@ impl Writer {
         }
         let name = if greatest { "greatest" } else { "least" };
         let first = values.first().cloned();
-        let first = first.ok_or_else(|| Refusal::new(name.to_uppercase()))?;
+        let first = first.ok_or_else(|| Refusal::new(Kind::Extreme, name.to_uppercase()))?;
         let alike = values.iter().all(|v| v.form == first.form);
         let plain = !first.of.is_float() && first.of != Type::Bpchar;
         if !alike || !plain || !matches!(first.form, Form::Decimal(_)) {
             let what = format!("{} of these types", name.to_uppercase());
-            return Err(Refusal::new(what));
+            return Err(Refusal::new(Kind::Extreme, what));
         }
         let list: Vec<_> = values.iter().map(|v| v.sql.clone()).collect();
         Ok(Value {
@@ -179,9 +179,9 @@ impl Writer {
 
     fn null_if(&mut self, equality: &Expr) -> Result<Value, Refusal> {
         let Expr::Call { args, .. } = equality else {
-            return Err(Refusal::new("NULLIF of this form"));
+            return Err(Refusal::new(Kind::Form, "NULLIF of this form"));
         };
-        let first = args.first().ok_or_else(|| Refusal::new("NULLIF"))?;
+        let first = args.first().ok_or_else(|| Refusal::new(Kind::Form, "NULLIF"))?;
         let (test, first) = (self.value(equality)?.sql, self.value(first)?);
         let null = self.constant(Typed { of: first.of, typmod: -1 }, None)?;
         // NULL = NULL is not true, and then the first is NULL as well.
@@ -192,11 +192,11 @@ impl Writer {
 
     fn is_distinct(&mut self, equality: &Expr) -> Result<Value, Refusal> {
         let Expr::Call { args, .. } = equality else {
-            return Err(Refusal::new("IS DISTINCT FROM of this form"));
+            return Err(Refusal::new(Kind::Form, "IS DISTINCT FROM of this form"));
         };
         let test = self.value(equality)?.sql;
         let [left, right] = args.as_slice() else {
-            return Err(Refusal::new("IS DISTINCT FROM of this form"));
+            return Err(Refusal::new(Kind::Form, "IS DISTINCT FROM of this form"));
         };
         let (left, right) = (self.value(left)?.sql, self.value(right)?.sql);
         let sql = format!(
@@ -254,7 +254,7 @@ fn to_text(value: &Value) -> Result<Value, Refusal> {
         Type::Text => value.sql.clone(),
         Type::Numeric => value.to_exact(),
         of if of.is_integer() || of == Type::Uuid => format!("pg_text({})", value.sql),
-        _ => return Err(Refusal::new("a cast of this type to text")),
+        _ => return Err(Refusal::new(Kind::Cast, "a cast of this type to text")),
     };
     Ok(Value { not_null: value.not_null, ..Value::new(sql, Type::Text) })
 }

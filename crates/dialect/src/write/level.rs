@@ -5,7 +5,7 @@ use super::value::{Form, Value};
 use super::{check_key, Level, Named, WithNamed, Writer, Written};
 use crate::query::{From, Join, Order, Query, Set, Source};
 use crate::types::Type;
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 impl Writer {
     pub(super) fn query(&mut self, query: &Query) -> Result<Written, Refusal> {
@@ -42,7 +42,7 @@ impl Writer {
             if cuts && named.several_uses {
                 // The worker evaluates it for each use, PostgreSQL once.
                 let what = "LIMIT, OFFSET or a window function in a WITH query that is used twice";
-                return Err(Refusal::new(what));
+                return Err(Refusal::new(Kind::WithTwice, what));
             }
             let alias = self.alias('w');
             with.push(format!("{alias} AS ({})", written.sql));
@@ -66,7 +66,7 @@ impl Writer {
         let (from, condition) = self.sources_and_condition(query)?;
         let sorted = self.level().sorted;
         if sorted && query.windows.iter().any(|window| window.order.is_empty()) {
-            return Err(Refusal::new("a window without ORDER BY over a sorted subquery"));
+            return Err(Refusal::new(Kind::SortedSubquery, "a window without ORDER BY over a sorted subquery"));
         }
         self.cuts += query.windows.len();
         for window in &query.windows {
@@ -84,7 +84,7 @@ impl Writer {
         }
         let mut group = Vec::new();
         for at in &query.group {
-            let key = columns.get(*at).ok_or_else(|| Refusal::new("GROUP BY of this form"))?;
+            let key = columns.get(*at).ok_or_else(|| Refusal::new(Kind::Form, "GROUP BY of this form"))?;
             check_key(key, "GROUP BY")?;
             // A constant divides no group.
             if constant.get(*at) != Some(&true) {
@@ -101,7 +101,7 @@ impl Writer {
         } else if group.is_empty() && (query.aggregates || query.having.is_some()) && !self.level().aggregates {
             // One row, though its aggregates were computed away.
             if self.level().correlated {
-                return Err(Refusal::new("a subquery whose aggregates are constant"));
+                return Err(Refusal::new(Kind::Correlated, "a subquery whose aggregates are constant"));
             }
             having.push("(count(*) >= 0)".to_owned());
         }
@@ -176,7 +176,7 @@ impl Writer {
     }
 
     fn source(&mut self, query: &Query, at: usize) -> Result<String, Refusal> {
-        let source = query.sources.get(at).ok_or_else(|| Refusal::new("FROM of this form"))?;
+        let source = query.sources.get(at).ok_or_else(|| Refusal::new(Kind::Form, "FROM of this form"))?;
         let (sql, columns) = match source {
             Source::Table { id, columns } => {
                 let column = |(number, column): (&usize, &crate::query::TableColumn)| {
@@ -192,7 +192,7 @@ impl Writer {
                 (format!("({})", written.sql), columns)
             }
             Source::With { name, up } => self.with_named(name, *up)?,
-            Source::Join => return Err(Refusal::new("FROM of this form")),
+            Source::Join => return Err(Refusal::new(Kind::Form, "FROM of this form")),
         };
         let alias = self.alias('s');
         let sql = format!("{sql} AS {alias}");
@@ -205,7 +205,7 @@ impl Writer {
     fn with_named(&mut self, name: &str, up: usize) -> Result<(String, BTreeMap<usize, Value>), Refusal> {
         let level = self.levels.iter().rev().nth(up);
         let found = level.and_then(|level| level.with.iter().rev().find(|w| w.name == name));
-        let found = found.ok_or_else(|| Refusal::new(format!("the WITH query \"{name}\"")))?;
+        let found = found.ok_or_else(|| Refusal::new(Kind::Form, format!("the WITH query \"{name}\"")))?;
         let (named, sorted, cuts) = ((found.alias.clone(), found.columns.clone()), found.sorted, found.cuts);
         self.cuts += usize::from(cuts);
         self.level().sorted |= sorted;
@@ -216,11 +216,11 @@ impl Writer {
         self.deeper(|writer| match set {
             Set::Leaf(at) => match query.sources.get(*at) {
                 Some(Source::Subquery(leaf)) => writer.query(leaf),
-                _ => Err(Refusal::new("set operations of this form")),
+                _ => Err(Refusal::new(Kind::Form, "set operations of this form")),
             },
             Set::Operation { kind, all, left, right } => {
                 if *all && *kind != "UNION" {
-                    return Err(Refusal::new(format!("{kind} ALL")));
+                    return Err(Refusal::new(Kind::SetOperation, format!("{kind} ALL")));
                 }
                 let left = writer.set_operations(query, left)?;
                 let right = writer.set_operations(query, right)?;
@@ -243,7 +243,7 @@ impl Writer {
     /// Both sides with the same form of each column.
     fn alike(&mut self, left: Written, right: Written) -> Result<(Written, Written), Refusal> {
         if left.columns.len() != right.columns.len() {
-            return Err(Refusal::new("set operations of this form"));
+            return Err(Refusal::new(Kind::Form, "set operations of this form"));
         }
         let pairs = left.columns.iter().zip(&right.columns);
         let exact: Vec<bool> = pairs.map(|(l, r)| l.of == Type::Numeric && l.form != r.form).collect();
@@ -281,7 +281,7 @@ impl Writer {
             return Ok(inner);
         }
         if limited && query.order.is_empty() && inner.sorted {
-            return Err(Refusal::new("LIMIT or OFFSET without ORDER BY over a sorted subquery"));
+            return Err(Refusal::new(Kind::SortedSubquery, "LIMIT or OFFSET without ORDER BY over a sorted subquery"));
         }
         self.cuts += usize::from(limited);
         let alias = self.alias('s');
@@ -295,7 +295,8 @@ impl Writer {
         let mut sql = format!("SELECT {} FROM ({}) AS {alias}", list.join(", "), inner.sql);
         let mut keys = Vec::new();
         for order in &query.order {
-            let column = inner.columns.get(order.target).ok_or_else(|| Refusal::new("ORDER BY of this form"))?;
+            let column =
+                inner.columns.get(order.target).ok_or_else(|| Refusal::new(Kind::Form, "ORDER BY of this form"))?;
             let column = Value { sql: format!("{alias}.{}", column.sql), ..column.clone() };
             keys.push(sorted(&column, order)?);
         }
@@ -336,7 +337,7 @@ pub(super) fn order_key(value: &Value, collation: Option<&str>) -> Result<String
 }
 
 pub(super) fn order_of_text(collation: &str) -> Refusal {
-    Refusal::new(format!("the order of texts by collation \"{collation}\""))
+    Refusal::new(Kind::TextOrder, format!("the order of texts by collation \"{collation}\""))
 }
 
 /// A value that leaves its query: as one column.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::query::Query;
 use crate::types::Type;
-use crate::Refusal;
+use crate::{Kind, Refusal};
 use value::Value;
 
 /// Bytes of a written query.
@@ -57,7 +57,7 @@ pub fn translate(query: &Query, settings: Settings) -> Result<Translation, Refus
     let written = writer.query(query)?;
     writer.check_size(&written.sql)?;
     if query.targets.iter().all(|target| target.junk) {
-        return Err(Refusal::new("a query without columns"));
+        return Err(Refusal::new(Kind::Clause, "a query without columns"));
     }
     let targets = query.targets.iter().enumerate();
     let shown = targets.filter(|(_, target)| !target.junk);
@@ -133,7 +133,7 @@ impl Writer {
 
     fn check_size(&self, sql: &str) -> Result<(), Refusal> {
         match sql.len() > TEXT_BYTES_MAX {
-            true => Err(Refusal::new(format!("a query that takes more than {TEXT_BYTES_MAX} bytes"))),
+            true => Err(Refusal::new(Kind::Size, format!("a query that takes more than {TEXT_BYTES_MAX} bytes"))),
             false => Ok(()),
         }
     }
@@ -142,7 +142,7 @@ impl Writer {
     fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, Refusal>) -> Result<T, Refusal> {
         if self.depth == DEPTH_MAX {
             let message = format!("a query that is nested more than {DEPTH_MAX} deep");
-            return Err(Refusal::new(message));
+            return Err(Refusal::new(Kind::Size, message));
         }
         (self.settings.deeper)();
         self.depth += 1;
@@ -167,5 +167,5 @@ fn check_key(value: &Value, what: &str) -> Result<(), Refusal> {
         }
         _ => return Ok(()),
     };
-    Err(Refusal::new(format!("{what} {why}")))
+    Err(Refusal::new(Kind::Key, format!("{what} {why}")))
 }

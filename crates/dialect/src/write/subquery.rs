@@ -4,7 +4,7 @@ use super::value::Value;
 use super::{Writer, Written};
 use crate::query::{Expr, Query};
 use crate::types::Type;
-use crate::Refusal;
+use crate::{Kind, Refusal};
 
 impl Writer {
     pub(super) fn exists(&mut self, query: &Query) -> Result<Value, Refusal> {
@@ -33,7 +33,7 @@ impl Writer {
 
     /// The rows of a query for which an equality holds; `or_null`: or might hold.
     fn rows_that_pass(&mut self, test: &Expr, query: &Query, or_null: bool) -> Result<String, Refusal> {
-        let of_this_form = || Refusal::new("IN of this form");
+        let of_this_form = || Refusal::new(Kind::Subquery, "IN of this form");
         let (rows, column) = match is_plain(query) && query.limit.is_none() && query.offset.is_none() {
             true => {
                 let (rows, column) = self.plain(query)?;
@@ -75,7 +75,7 @@ impl Writer {
     /// The test as SQL, and its two operands.
     fn test_of_row(&mut self, test: &Expr) -> Result<(String, Vec<Value>), Refusal> {
         let Expr::Call { args, .. } = test else {
-            return Err(Refusal::new("IN of this form"));
+            return Err(Refusal::new(Kind::Subquery, "IN of this form"));
         };
         let mut operands = Vec::new();
         for arg in args {
@@ -95,7 +95,7 @@ impl Writer {
         let plain = is_plain(query) && query.limit.is_none() && query.offset.is_none();
         if plain {
             let (rows, column) = self.plain(query)?;
-            let column = column.ok_or_else(|| Refusal::new("a subquery without a column"))?;
+            let column = column.ok_or_else(|| Refusal::new(Kind::Subquery, "a subquery without a column"))?;
             let sql = format!("(SELECT pg_single({}) AS o1 {rows})", column.sql);
             return Ok(Value { sql, not_null: false, constant: None, ..column });
         }
@@ -107,7 +107,7 @@ impl Writer {
             false => self.query(query)?,
         };
         let Some(column) = columns.into_iter().next() else {
-            return Err(Refusal::new("a subquery without a column"));
+            return Err(Refusal::new(Kind::Subquery, "a subquery without a column"));
         };
         let sql = match one_row {
             true => format!("({sql})"),

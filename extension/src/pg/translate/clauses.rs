@@ -6,6 +6,7 @@ use chainify_dialect::query::{
     Expr, From, Join, Order, Query, Set, Source, TableColumn, Target, Window, With,
 };
 use chainify_dialect::types::Type;
+use chainify_dialect::Kind;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
@@ -121,26 +122,41 @@ impl Reader<'_> {
         let found = [
             (
                 q.commandType != pg_sys::CmdType::CMD_SELECT,
+                Kind::Writes,
                 "a change of rows",
             ),
             (
                 q.hasTargetSRFs,
+                Kind::Clause,
                 "a function that returns rows among the columns",
             ),
-            (q.hasDistinctOn, "DISTINCT ON"),
-            (q.hasRecursive, "WITH RECURSIVE"),
-            (q.hasModifyingCTE, "WITH of a statement that changes rows"),
-            (!q.rowMarks.is_null(), "FOR UPDATE and its like"),
-            (q.hasRowSecurity, "row-level security"),
-            (!q.groupingSets.is_null(), "GROUPING SETS, CUBE and ROLLUP"),
-            (with_ties, "FETCH … WITH TIES"),
+            (q.hasDistinctOn, Kind::Clause, "DISTINCT ON"),
+            (q.hasRecursive, Kind::From, "WITH RECURSIVE"),
+            (
+                q.hasModifyingCTE,
+                Kind::Writes,
+                "WITH of a statement that changes rows",
+            ),
+            (
+                !q.rowMarks.is_null(),
+                Kind::Writes,
+                "FOR UPDATE and its like",
+            ),
+            (q.hasRowSecurity, Kind::RowSecurity, "row-level security"),
+            (
+                !q.groupingSets.is_null(),
+                Kind::Clause,
+                "GROUPING SETS, CUBE and ROLLUP",
+            ),
+            (with_ties, Kind::Clause, "FETCH … WITH TIES"),
             (
                 !q.constraintDeps.is_null(),
+                Kind::Implied,
                 "columns that stand neither in GROUP BY nor in an aggregate",
             ),
         ];
-        match found.iter().find(|(found, _)| *found) {
-            Some((_, what)) => Err(self.refuse(what, None)),
+        match found.iter().find(|(found, ..)| *found) {
+            Some((_, kind, what)) => Err(self.refuse(*kind, what, None)),
             None => Ok(()),
         }
     }
@@ -156,7 +172,7 @@ impl Reader<'_> {
                     query: self.query(query)?,
                     several_uses: cte.cterefcount > 1,
                 }),
-                None => Err(self.refuse("WITH RECURSIVE", None)),
+                None => Err(self.refuse(Kind::From, "WITH RECURSIVE", None)),
             }
         }
     }
@@ -166,12 +182,12 @@ impl Reader<'_> {
     unsafe fn source(&mut self, entry: &pg_sys::RangeTblEntry) -> Result<Source, Stop> {
         use pg_sys::RTEKind::*;
         if entry.lateral {
-            return Err(self.refuse("LATERAL", None));
+            return Err(self.refuse(Kind::From, "LATERAL", None));
         }
         let kind = entry.relkind as u8;
         if kind == pg_sys::RELKIND_VIEW {
             let what = format!("the view \"{}\"", display_name(entry.relid));
-            return Err(self.refuse(&what, None));
+            return Err(self.refuse(Kind::View, &what, None));
         }
         // SAFETY: by the caller's promise.
         unsafe {
@@ -179,17 +195,21 @@ impl Reader<'_> {
                 RTE_RELATION => self.table(entry),
                 RTE_SUBQUERY => match NonNull::new(entry.subquery) {
                     Some(query) => Ok(Source::Subquery(Box::new(self.query(query)?))),
-                    None => Err(self.refuse("FROM of this form", None)),
+                    None => Err(self.refuse(Kind::Form, "FROM of this form", None)),
                 },
                 RTE_JOIN => Ok(Source::Join),
-                RTE_CTE if entry.self_reference => Err(self.refuse("WITH RECURSIVE", None)),
+                RTE_CTE if entry.self_reference => {
+                    Err(self.refuse(Kind::From, "WITH RECURSIVE", None))
+                }
                 RTE_CTE => Ok(Source::With {
                     name: owned(entry.ctename),
                     up: entry.ctelevelsup as usize,
                 }),
-                RTE_FUNCTION | RTE_TABLEFUNC => Err(self.refuse("a function in FROM", None)),
-                RTE_VALUES => Err(self.refuse("VALUES in FROM", None)),
-                _ => Err(self.refuse("FROM of this form", None)),
+                RTE_FUNCTION | RTE_TABLEFUNC => {
+                    Err(self.refuse(Kind::From, "a function in FROM", None))
+                }
+                RTE_VALUES => Err(self.refuse(Kind::From, "VALUES in FROM", None)),
+                _ => Err(self.refuse(Kind::Form, "FROM of this form", None)),
             }
         }
     }
@@ -199,7 +219,7 @@ impl Reader<'_> {
         let relation = Relation::try_open(entry.relid, Lock::AccessShare);
         let Some(relation) = relation else {
             let what = format!("the relation \"{}\"", display_name(entry.relid));
-            return Err(self.refuse(&what, None));
+            return Err(self.refuse(Kind::From, &what, None));
         };
         let name = relation.quoted_name();
         let denied = |why: &str| {
@@ -222,10 +242,10 @@ impl Reader<'_> {
             }
         }
         if !entry.tablesample.is_null() {
-            return Err(self.refuse("TABLESAMPLE", None));
+            return Err(self.refuse(Kind::From, "TABLESAMPLE", None));
         }
         if !entry.inh && entry.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
-            return Err(self.refuse("ONLY of a partitioned table", None));
+            return Err(self.refuse(Kind::From, "ONLY of a partitioned table", None));
         }
         let Some(id) = (self.mirrored)(entry.relid) else {
             let error = PgError::new(b"55000", format!("table {name} is not mirrored"));
@@ -269,11 +289,11 @@ impl Reader<'_> {
                         JOIN_LEFT => Join::Left,
                         JOIN_RIGHT => Join::Right,
                         JOIN_FULL => Join::Full,
-                        _ => return Err(self.refuse("a join of this form", None)),
+                        _ => return Err(self.refuse(Kind::Form, "a join of this form", None)),
                     };
                     let side = |side: *mut pg_sys::Node| NonNull::new(side);
                     let (Some(left), Some(right)) = (side(join.larg), side(join.rarg)) else {
-                        return Err(self.refuse("a join of this form", None));
+                        return Err(self.refuse(Kind::Form, "a join of this form", None));
                     };
                     Ok(From::Join {
                         kind,
@@ -285,7 +305,7 @@ impl Reader<'_> {
                         },
                     })
                 }
-                _ => Err(self.refuse("FROM of this form", None)),
+                _ => Err(self.refuse(Kind::Form, "FROM of this form", None)),
             }
         }
     }
@@ -307,7 +327,11 @@ impl Reader<'_> {
                 T_SetOperationStmt => {
                     let operation = node.cast::<pg_sys::SetOperationStmt>().as_ref();
                     if types.is_some_and(|types| oids(types) != oids(operation.colTypes)) {
-                        return Err(self.refuse("set operations of different types", None));
+                        return Err(self.refuse(
+                            Kind::SetOperation,
+                            "set operations of different types",
+                            None,
+                        ));
                     }
                     let kind = match operation.op {
                         pg_sys::SetOperation::SETOP_UNION => "UNION",
@@ -317,7 +341,7 @@ impl Reader<'_> {
                     let side = |side: *mut pg_sys::Node| NonNull::new(side);
                     let (Some(left), Some(right)) = (side(operation.larg), side(operation.rarg))
                     else {
-                        return Err(self.refuse("set operations of this form", None));
+                        return Err(self.refuse(Kind::Form, "set operations of this form", None));
                     };
                     let types = Some(operation.colTypes);
                     Ok(Set::Operation {
@@ -327,7 +351,7 @@ impl Reader<'_> {
                         right: Box::new(self.set(right, types)?),
                     })
                 }
-                _ => Err(self.refuse("set operations of this form", None)),
+                _ => Err(self.refuse(Kind::Form, "set operations of this form", None)),
             }
         }
     }
@@ -344,7 +368,7 @@ impl Reader<'_> {
             let entry = entry.map(|entry| entry.cast::<pg_sys::RangeTblEntry>().as_ref());
             let query = entry.and_then(|entry| entry.subquery.as_ref());
             let Some(query) = query else {
-                return Err(self.refuse("set operations of this form", None));
+                return Err(self.refuse(Kind::Form, "set operations of this form", None));
             };
             let targets = elements::<pg_sys::TargetEntry>(query.targetList);
             let shown = targets.iter().map(|target| target.as_ref());
@@ -354,7 +378,11 @@ impl Reader<'_> {
                 .collect();
             match types.is_none_or(|types| oids(types) == of) {
                 true => Ok(()),
-                false => Err(self.refuse("set operations of different types", None)),
+                false => Err(self.refuse(
+                    Kind::SetOperation,
+                    "set operations of different types",
+                    None,
+                )),
             }
         }
     }
@@ -371,7 +399,7 @@ impl Reader<'_> {
         let found = targets
             .iter()
             .position(|target| unsafe { target.as_ref() }.ressortgroupref == reference);
-        found.ok_or_else(|| self.refuse("GROUP BY or ORDER BY of this form", None))
+        found.ok_or_else(|| self.refuse(Kind::Form, "GROUP BY or ORDER BY of this form", None))
     }
 
     /// # Safety
@@ -392,7 +420,7 @@ impl Reader<'_> {
                 let usual = &*pg_sys::lookup_type_cache(pg_sys::exprType(expr), flags);
                 let descending = clause.sortop == usual.gt_opr;
                 if !descending && clause.sortop != usual.lt_opr {
-                    return Err(self.refuse("ORDER BY … USING", None));
+                    return Err(self.refuse(Kind::Clause, "ORDER BY … USING", None));
                 }
                 order.push(Order {
                     target,
@@ -435,7 +463,7 @@ impl Reader<'_> {
             of if of == FRAMEOPTION_ROWS | whole || of == FRAMEOPTION_RANGE | whole => {
                 "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
             }
-            _ => return Err(self.refuse("a window frame of this form", None)),
+            _ => return Err(self.refuse(Kind::Frame, "a window frame of this form", None)),
         };
         Ok(Window {
             partition,
@@ -462,7 +490,7 @@ impl Reader<'_> {
             Expr::Constant {
                 text: Some(text), ..
             } if !text.starts_with('-') => Ok(text.parse().ok()),
-            _ => Err(self.refuse(&format!("{clause} of this form"), None)),
+            _ => Err(self.refuse(Kind::Form, &format!("{clause} of this form"), None)),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use chainify_dialect::query::{Expr, Typed};
 use chainify_dialect::types::Type;
+use chainify_dialect::Kind;
 use pgrx::pg_sys;
 
 use crate::pg::base::error::catch_c;
@@ -169,7 +170,7 @@ impl Reader<'_> {
         unsafe {
             let element = pg_sys::get_element_type(constant.consttype);
             if element == pg_sys::InvalidOid || constant.constisnull {
-                return Err(self.refuse("ANY of an array that is NULL", None));
+                return Err(self.refuse(Kind::Array, "ANY of an array that is NULL", None));
             }
             let (mut length, mut by_value, mut align) = (0, false, 0);
             raw::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
@@ -189,7 +190,7 @@ impl Reader<'_> {
             let count = count.max(0) as usize;
             if count > ELEMENTS_MAX {
                 let what = format!("a list of more than {ELEMENTS_MAX} values");
-                return Err(self.refuse(&what, None));
+                return Err(self.refuse(Kind::Size, &what, None));
             }
             let element = |at: usize| self.value(element, -1, *values.add(at), *nulls.add(at));
             (0..count).map(element).collect()
@@ -199,7 +200,7 @@ impl Reader<'_> {
     pub(super) fn typed(&self, of: pg_sys::Oid, typmod: i32) -> Result<Typed, Stop> {
         match Type::of(of.to_u32()) {
             Some(of) => Ok(Typed { of, typmod }),
-            None => Err(self.refuse(&format!("the type {}", type_name(of)), None)),
+            None => Err(self.refuse(Kind::Type, &format!("the type {}", type_name(of)), None)),
         }
     }
 }

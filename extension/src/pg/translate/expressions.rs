@@ -3,6 +3,7 @@ use std::ptr::NonNull;
 
 use chainify_dialect::query::Expr;
 use chainify_dialect::types::Type;
+use chainify_dialect::Kind;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag::*;
 
@@ -22,7 +23,7 @@ impl Reader<'_> {
     /// `node` must be an expression of the innermost level.
     pub(super) unsafe fn expression(&mut self, node: *mut pg_sys::Node) -> Result<Expr, Stop> {
         let Some(node) = NonNull::new(node) else {
-            return Err(self.refuse("an empty expression", None));
+            return Err(self.refuse(Kind::Form, "an empty expression", None));
         };
         // SAFETY: by the caller's promise.
         unsafe {
@@ -76,7 +77,7 @@ impl Reader<'_> {
                 T_NullTest => {
                     let test = node.cast::<pg_sys::NullTest>().as_ref();
                     if test.argisrow {
-                        return Err(self.refuse("IS NULL of a row", at));
+                        return Err(self.refuse(Kind::Row, "IS NULL of a row", at));
                     }
                     let arg = self.part(test.arg, shift)?;
                     let null = test.nulltesttype == pg_sys::NullTestType::IS_NULL;
@@ -99,7 +100,7 @@ impl Reader<'_> {
                 T_CaseExpr => self.case(node.cast().as_ref(), shift),
                 T_CaseTestExpr => match self.case_values.last() {
                     Some(value) => Ok(value.clone()),
-                    None => Err(self.refuse("CASE of this form", at)),
+                    None => Err(self.refuse(Kind::Form, "CASE of this form", at)),
                 },
                 T_CoalesceExpr => {
                     let coalesce = node.cast::<pg_sys::CoalesceExpr>().as_ref();
@@ -128,7 +129,7 @@ impl Reader<'_> {
                 tag => {
                     let kind = format!("{tag:?}");
                     let kind = kind.strip_prefix("T_").unwrap_or(&kind);
-                    Err(self.refuse(&format!("an expression of kind {kind}"), at))
+                    Err(self.refuse(Kind::Form, &format!("an expression of kind {kind}"), at))
                 }
             }
         }
@@ -140,7 +141,7 @@ impl Reader<'_> {
         match NonNull::new(part.cast()) {
             // SAFETY: by the caller's promise.
             Some(part) => unsafe { self.read(part, shift) },
-            None => Err(self.refuse("an empty expression", None)),
+            None => Err(self.refuse(Kind::Form, "an empty expression", None)),
         }
     }
 
@@ -160,7 +161,7 @@ impl Reader<'_> {
             let source = (var.varno as usize).wrapping_sub(1);
             let entry = level.and_then(|level| nodes(level.as_ref().rtable).nth(source));
             let Some(entry) = entry else {
-                return Err(self.refuse("a column of this form", at));
+                return Err(self.refuse(Kind::Form, "a column of this form", at));
             };
             let entry = entry.cast::<pg_sys::RangeTblEntry>().as_ref();
             let number = usize::try_from(var.varattno).unwrap_or(0);
@@ -169,13 +170,13 @@ impl Reader<'_> {
                     0 => "a whole row",
                     _ => "a system column",
                 };
-                return Err(self.refuse(what, at));
+                return Err(self.refuse(Kind::Row, what, at));
             }
             if entry.rtekind == pg_sys::RTEKind::RTE_JOIN {
                 let alias = nodes(entry.joinaliasvars).nth(number - 1);
                 return match alias {
                     Some(alias) => self.read(alias, up),
-                    None => Err(self.refuse("a column of this form", at)),
+                    None => Err(self.refuse(Kind::Form, "a column of this form", at)),
                 };
             }
             let names = entry.eref.as_ref().map(|alias| alias.colnames);
@@ -212,7 +213,7 @@ impl Reader<'_> {
             name.unwrap_or_default(),
             type_with_modifier(var.vartype, var.vartypmod)
         );
-        Err(self.refuse(&what, at))
+        Err(self.refuse(Kind::Column, &what, at))
     }
 
     fn parameter(&self, param: &pg_sys::Param, at: Option<usize>) -> Result<Expr, Stop> {
@@ -220,9 +221,13 @@ impl Reader<'_> {
             pg_sys::ParamKind::PARAM_SUBLINK if param.paramid == 1 => Ok(Expr::RowOfSubquery),
             pg_sys::ParamKind::PARAM_EXTERN => {
                 self.parameters.missing.set(true);
-                Err(self.refuse(&format!("the parameter ${}", param.paramid), at))
+                Err(self.refuse(
+                    Kind::Parameter,
+                    &format!("the parameter ${}", param.paramid),
+                    at,
+                ))
             }
-            _ => Err(self.refuse("a parameter of this form", at)),
+            _ => Err(self.refuse(Kind::Form, "a parameter of this form", at)),
         }
     }
 
@@ -230,7 +235,9 @@ impl Reader<'_> {
     /// texts as equal.
     pub(super) fn order(&self, of: pg_sys::Oid, at: Option<usize>) -> Result<Option<String>, Stop> {
         match collation::nondeterministic(of) {
-            Some(name) => Err(self.refuse(&format!("collation \"{name}\""), at)),
+            Some(name) => {
+                Err(self.refuse(Kind::Nondeterministic, &format!("collation \"{name}\""), at))
+            }
             None => Ok(collation::local(of)),
         }
     }
@@ -253,7 +260,7 @@ impl Reader<'_> {
             )
         };
         if Type::of(of.to_u32()).is_none() {
-            return Err(self.refuse(&function_name(function), at));
+            return Err(self.refuse(Kind::Function, &function_name(function), at));
         }
         Ok(Expr::Call {
             function: function.to_u32(),
@@ -283,7 +290,7 @@ impl Reader<'_> {
             let shown = self.shown_operator(call.opno);
             let at = place(node);
             if Type::of(call.opresulttype.to_u32()).is_none() {
-                return Err(self.refuse(&shown, at));
+                return Err(self.refuse(Kind::Function, &shown, at));
             }
             // The type of NULLIF is that of its first argument; the test is a boolean all the same.
             let of = match is(node, T_OpExpr) {
@@ -325,18 +332,24 @@ impl Reader<'_> {
             let at = place(node);
             let args: Vec<NodeAt> = nodes(test.args).collect();
             let [left, array] = args.as_slice() else {
-                return Err(self.refuse("ANY of this form", at));
+                return Err(self.refuse(Kind::Array, "ANY of this form", at));
             };
             let rights = match array.as_ref().type_ {
                 T_Const => self.array(array.cast().as_ref())?,
                 T_ArrayExpr => {
                     let array = array.cast::<pg_sys::ArrayExpr>().as_ref();
                     if array.multidims {
-                        return Err(self.refuse("ANY of an array of arrays", at));
+                        return Err(self.refuse(Kind::Array, "ANY of an array of arrays", at));
                     }
                     self.list(array.elements, shift)?
                 }
-                _ => return Err(self.refuse("ANY of an array that is not constant", at)),
+                _ => {
+                    return Err(self.refuse(
+                        Kind::Array,
+                        "ANY of an array that is not constant",
+                        at,
+                    ))
+                }
             };
             let function = match test.opfuncid {
                 pg_sys::InvalidOid => pg_sys::get_opcode(test.opno),
@@ -373,7 +386,7 @@ impl Reader<'_> {
             pg_sys::BoolExprType::OR_EXPR => Expr::Or(args),
             _ => match args.pop() {
                 Some(arg) => Expr::Not(Box::new(arg)),
-                None => return Err(self.refuse("NOT of this form", None)),
+                None => return Err(self.refuse(Kind::Form, "NOT of this form", None)),
             },
         })
     }
@@ -426,7 +439,7 @@ impl Reader<'_> {
             _ => {
                 let to = super::constants::type_name(of.resulttype);
                 let from = super::constants::type_name(from);
-                Err(self.refuse(&format!("a cast of {from} to {to}"), at))
+                Err(self.refuse(Kind::Cast, &format!("a cast of {from} to {to}"), at))
             }
         }
     }
@@ -452,7 +465,7 @@ impl Reader<'_> {
         }
         let to = super::constants::type_name(of.resulttype);
         let from = super::constants::type_name(from);
-        Err(self.refuse(&format!("a cast of {from} to {to}"), at))
+        Err(self.refuse(Kind::Cast, &format!("a cast of {from} to {to}"), at))
     }
 
     /// # Safety
@@ -464,10 +477,14 @@ impl Reader<'_> {
             let at = place(node);
             let shown = function_name(of.aggfnoid);
             if of.agglevelsup != 0 {
-                return Err(self.refuse(&format!("{shown} of an outer query"), at));
+                return Err(self.refuse(
+                    Kind::Aggregate,
+                    &format!("{shown} of an outer query"),
+                    at,
+                ));
             }
             if !of.aggorder.is_null() || !of.aggdirectargs.is_null() {
-                return Err(self.refuse(&format!("{shown} with ORDER BY"), at));
+                return Err(self.refuse(Kind::Aggregate, &format!("{shown} with ORDER BY"), at));
             }
             let mut args = Vec::new();
             for target in elements::<pg_sys::TargetEntry>(of.args) {
@@ -524,7 +541,7 @@ impl Reader<'_> {
     ) -> Result<Expr, Stop> {
         use pg_sys::SubLinkType::*;
         let Some(query) = NonNull::new(link.subselect.cast::<pg_sys::Query>()) else {
-            return Err(self.refuse("a subquery of this form", at));
+            return Err(self.refuse(Kind::Form, "a subquery of this form", at));
         };
         // SAFETY: by the caller's promise; after analysis the subselect is a query.
         unsafe {
@@ -534,14 +551,18 @@ impl Reader<'_> {
                 ANY_SUBLINK => {
                     let test = NonNull::new(link.testexpr).filter(|test| is(*test, T_OpExpr));
                     let Some(test) = test else {
-                        return Err(self.refuse("IN (SELECT …) of several columns", at));
+                        return Err(self.refuse(
+                            Kind::Subquery,
+                            "IN (SELECT …) of several columns",
+                            at,
+                        ));
                     };
                     let test = self.read(test, shift)?;
                     Ok(Expr::In(Box::new(test), Box::new(self.query(query)?)))
                 }
-                ALL_SUBLINK => Err(self.refuse("ALL (SELECT …)", at)),
-                ARRAY_SUBLINK => Err(self.refuse("ARRAY (SELECT …)", at)),
-                _ => Err(self.refuse("a subquery of several columns", at)),
+                ALL_SUBLINK => Err(self.refuse(Kind::Subquery, "ALL (SELECT …)", at)),
+                ARRAY_SUBLINK => Err(self.refuse(Kind::Subquery, "ARRAY (SELECT …)", at)),
+                _ => Err(self.refuse(Kind::Subquery, "a subquery of several columns", at)),
             }
         }
     }

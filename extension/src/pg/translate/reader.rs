@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::ptr::NonNull;
 
 use chainify_dialect::query::Expr;
-use chainify_dialect::Refusal;
+use chainify_dialect::{Kind, Refusal};
 use pgrx::pg_sys;
 
 use super::parameters::Parameters;
@@ -73,13 +73,17 @@ impl<'a> Reader<'a> {
     pub fn count(&mut self) -> Result<(), Stop> {
         self.nodes += 1;
         match self.nodes > NODES_MAX {
-            true => Err(self.refuse(&format!("a query of more than {NODES_MAX} parts"), None)),
+            true => Err(self.refuse(
+                Kind::Size,
+                &format!("a query of more than {NODES_MAX} parts"),
+                None,
+            )),
             false => Ok(()),
         }
     }
 
-    pub fn refuse(&self, construct: &str, at: Option<usize>) -> Stop {
-        Stop::Refused(Refusal::new(construct).at(at))
+    pub fn refuse(&self, kind: Kind, construct: &str, at: Option<usize>) -> Stop {
+        Stop::Refused(Refusal::new(kind, construct).at(at))
     }
 
     /// # Safety
@@ -87,7 +91,7 @@ impl<'a> Reader<'a> {
     pub unsafe fn refuse_function(&self, function: pg_sys::Oid, node: NodeAt) -> Stop {
         // SAFETY: by the caller's promise.
         let at = unsafe { place(node) };
-        self.refuse(&function_name(function), at)
+        self.refuse(Kind::Function, &function_name(function), at)
     }
 }
 
