@@ -44,6 +44,7 @@ func TestDefinitionsReachEveryOrganisation(t *testing.T) {
 		if amount != "99.00" {
 			t.Errorf("%s: amount %s, want 99.00", o.Name, amount)
 		}
+		storesCertificates(ctx, t, o)
 		must(t, o.Scan(ctx, `SELECT coalesce(string_agg(v::text, '; '), '') FROM (SELECT what || detail FROM chainify.verify_ledger()
 			UNION ALL SELECT what || found::text FROM chainify.verify_table('loans')) v`, &findings))
 		if findings != "" {

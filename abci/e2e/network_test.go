@@ -131,6 +131,7 @@ func checkVerified(ctx context.Context, t *testing.T, o *harness.Organisation) {
 	for _, table := range smallbank.Tables {
 		checks["verify_table "+table] = "SELECT string_agg(v::text, '; ') FROM (SELECT * FROM chainify.verify_table('" + table + "') LIMIT 5) v"
 	}
+	storesCertificates(ctx, t, o)
 	for name, sql := range checks {
 		var findings *string
 		must(t, o.Scan(ctx, sql, &findings))
@@ -138,6 +139,17 @@ func checkVerified(ctx context.Context, t *testing.T, o *harness.Organisation) {
 			t.Errorf("%s: %s finds %s", o.Name, name, *findings)
 		}
 	}
+}
+
+// storesCertificates waits for the certificates of all blocks but the last one. A node that catches
+// up executes blocks first.
+func storesCertificates(ctx context.Context, t *testing.T, o *harness.Organisation) {
+	t.Helper()
+	must(t, harness.Poll(ctx, catchUpLimit, o.Name+" storing certificates", func(ctx context.Context) (bool, string, error) {
+		var missing int
+		err := o.Scan(ctx, "SELECT count(*) FROM chainify.verify_ledger() v WHERE v.what = 'certificate missing'", &missing)
+		return missing == 0, fmt.Sprintf("%d are missing", missing), err
+	}))
 }
 
 // checkSameTransactions compares all databases: blocks, outcomes and rows.

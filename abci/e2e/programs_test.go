@@ -134,6 +134,9 @@ func checkTables(ctx context.Context, t *testing.T, net *harness.Network) {
 		fmt.Fprintf(&rows, " || coalesce((SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM %s x), '-')", table)
 	}
 	checkSame(ctx, t, net, "SELECT ''"+rows.String())
+	for _, o := range net.Organisations {
+		storesCertificates(ctx, t, o)
+	}
 	must(t, net.Each(func(o *harness.Organisation) error {
 		var findings *string
 		err := o.Scan(ctx, `SELECT string_agg(v, '; ') FROM (SELECT v::text FROM chainify.verify_ledger() v

@@ -67,6 +67,9 @@ func TestTPCCRunsUnmodified(t *testing.T) {
 	for _, payments := range paid {
 		want += payments
 	}
+	for _, o := range net.Organisations {
+		storesCertificates(ctx, t, o)
+	}
 	must(t, net.Each(func(o *harness.Organisation) error {
 		var payments, findings int
 		err := o.Scan(ctx, "SELECT (SELECT count(*) FROM history), (SELECT count(*) FROM chainify.verify_ledger())", &payments, &findings)
