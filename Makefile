@@ -226,13 +226,14 @@ trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./explorer ./backend/postgres'
 
-## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries
+## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries, also in a database of other letters
 DEBUG_WORKER := analytics/target/debug/chainify-analytics
 .PHONY: test-analytics build-analytics-tests
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1000 --worker $(DEBUG_WORKER)
+	extension/tests/analytics/run $(PGTREE) --seed 2 --queries 300 --worker $(DEBUG_WORKER) --only queries --letters en-US
 
 # What test-analytics compiles, with the time that processors have left. The libraries are fetched first, since others wait for cargo's lock of them.
 build-analytics-tests: setup
