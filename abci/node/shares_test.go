@@ -113,7 +113,7 @@ func TestTheMempoolHasADoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend()}, log: log, conduct: peers.NewConduct(log), failed: make(chan string, 1)}
+	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend()}, log: log, conduct: peers.NewConduct(log), environments: peers.NewEnvironments(), failed: make(chan string, 1)}
 	if err := n.assemble(); err != nil {
 		t.Fatal(err)
 	}
