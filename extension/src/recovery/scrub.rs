@@ -137,7 +137,9 @@ fn contents(
     pass: &mut Pass,
     findings: &mut Vec<Finding>,
 ) -> bool {
-    let Some(live) = read(table, &table.leaves(client, Sees::Statement), pass) else {
+    // No lock of a partition is left, since the pass is long, and the table may be wanted after it.
+    let leaves = definitions_lock::unlocked(|client| table.leaves(client, Sees::Statement));
+    let Some(live) = read(table, &leaves, pass) else {
         return false;
     };
     let known = findings.len();

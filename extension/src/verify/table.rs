@@ -14,9 +14,11 @@ use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::stored_blocks;
 use crate::ledger::table_scans::Compared;
 use crate::ledger::{damaged_rows, definitions, definitions_lock, row_bytes, triggers};
+use crate::pg::base::catalog::is_partitioned;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
@@ -141,6 +143,9 @@ fn check_definition(
     table: &LedgerTable,
     report: &mut dyn FnMut(Finding),
 ) {
+    // The table before its partitions, as every session locks them: what follows locks both.
+    let _held = is_partitioned(table.relation)
+        .then(|| Relation::try_open(table.relation, Lock::AccessShare));
     for defect in triggers::defects(client, sees, table) {
         report(Finding::of_table(
             "trigger",

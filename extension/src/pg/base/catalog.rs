@@ -91,6 +91,12 @@ pub fn is_sequence(relation: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_SEQUENCE }
 }
 
+/// Whether a relation is a table with partitions; false when there is none.
+pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up; it gives 0 when there is none.
+    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_PARTITIONED_TABLE }
+}
+
 fn namespace_name(namespace: pg_sys::Oid) -> Option<String> {
     // SAFETY: a catalog look-up; the result is null or a fresh C string.
     unsafe {
