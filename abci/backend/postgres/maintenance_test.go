@@ -199,6 +199,48 @@ func TestADeploymentDoesNotWaitForTheScrubber(t *testing.T) {
 	<-scrubbed
 }
 
+// A session locks a table before its partitions, as TRUNCATE does. The scrubber has no partition
+// while it waits for the table.
+func TestTheScrubberLocksATableBeforeItsPartitions(t *testing.T) {
+	server := crashServer(t, map[string]string{"chainify.conflict_grace": "-1", "chainify.scrub_rate": "0"})
+	dsn := newLedger(t, server, "parted")
+	b := steady(t, dsn)
+	at := connected(t, b)
+	executed(t, b, orderedBlock(1, wire.Kind_KIND_DEPLOY, `CREATE TABLE public.t (region text, id bigint, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+		CREATE TABLE public.eu PARTITION OF public.t FOR VALUES IN ('eu'); CREATE TABLE public.us PARTITION OF public.t FOR VALUES IN ('us')`), at.Hash, time.Minute)
+
+	holder, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Close(context.Background()) }()
+	locks := func(sql string) {
+		t.Helper()
+		if _, err := holder.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	locks("SET chainify.guard = off")
+	locks("BEGIN")
+	locks("LOCK TABLE ONLY public.t IN ACCESS EXCLUSIVE MODE")
+	scrubber, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = scrubber.Close(context.Background()) }()
+	scrubbed := make(chan error, 1)
+	go func() {
+		_, err := scrubber.Exec(t.Context(), "SELECT chainify_node.scrub('public.t')")
+		scrubbed <- err
+	}()
+	eventually(t, dsn, fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %d AND NOT granted)", scrubber.PgConn().PID()))
+	locks("LOCK TABLE public.eu, public.us IN ACCESS EXCLUSIVE MODE")
+	locks("COMMIT")
+	if err := <-scrubbed; err != nil {
+		t.Errorf("the scrubber: %v", err)
+	}
+}
+
 // The ledger's own maintenance is in the way of a deployment for as long as any session may be, and
 // goes on later.
 func TestMaintenanceGivesWayToABlock(t *testing.T) {
