@@ -233,7 +233,8 @@ test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1000 --worker $(DEBUG_WORKER)
-	extension/tests/analytics/run $(PGTREE) --seed 2 --queries 300 --worker $(DEBUG_WORKER) --only queries --letters en-US
+	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 400 --worker $(DEBUG_WORKER) --only queries
+	extension/tests/analytics/run $(PGTREE) --seed 2 --queries 200 --worker $(DEBUG_WORKER) --only queries --letters en-US
 
 # What test-analytics compiles, with the time that processors have left. The libraries are fetched first, since others wait for cargo's lock of them.
 build-analytics-tests: setup

@@ -78,10 +78,11 @@ def is_sorted(sql):
 
 
 class Generator:
-    """One query after the other from one random source."""
+    """One query after the other from one random source. `edge`: also over the table of that name."""
 
-    def __init__(self, r):
+    def __init__(self, r, edge):
         self.r = r
+        self.edge = edge
         self.far = False  # whether the query reads the table edge
 
     def column(self, scope, of):
@@ -237,7 +238,7 @@ class Generator:
 
     def query(self):
         r = self.r
-        self.far = r.random() < 0.2
+        self.far = self.edge and r.random() < 0.4
         types = [r.choice(ORDERED + ["bool", "int4", *(["timestamptz", "float8"] if self.far else [])]) for _ in range(r.randint(1, 4))]
         roll = r.random()
         if roll < 0.45:
