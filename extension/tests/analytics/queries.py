@@ -80,7 +80,7 @@ def is_sorted(sql):
 class Generator:
     """One query after the other from one random source. `edge`: also over the table of that name."""
 
-    def __init__(self, r, edge):
+    def __init__(self, r, edge=False):
         self.r = r
         self.edge = edge
         self.far = False  # whether the query reads the table edge
