@@ -1,4 +1,4 @@
--- What a server, a database or a role has as defaults, and what befalls the machine, is no outcome of a transaction.
+-- Defaults of a server, a database or a role, and faults of the machine, are no outcome of a transaction.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup

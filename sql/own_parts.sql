@@ -1,4 +1,4 @@
--- What an organisation has alone beside the agreed definition never shows: it is refused, or found and dropped before it decides.
+-- Parts that an organisation has alone beside the agreed definition never show: they are refused, or found and dropped before they decide.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup
@@ -124,7 +124,7 @@ $$;
 SELECT * FROM test.lost('ALTER TABLE t ADD CHECK (length(note) < 9) NOT VALID', 'CREATE INDEX ON t (v) WHERE v > 5', 'CREATE INDEX ON chainify_history.t (v) WHERE v > 5');
 SELECT test.all_well();
 
--- What the organisations agreed on stays, and is made again: indexes of a DEPLOY transaction.
+-- Agreed parts stay, and are made again: indexes of a DEPLOY transaction.
 SELECT ok, message FROM test.deploy('CREATE INDEX t_note ON t (md5(note)); CREATE INDEX p_note ON p (md5(note)); ALTER TABLE p1 ADD CONSTRAINT small CHECK (v < 1000)');
 SELECT * FROM test.alone('SELECT');
 SELECT * FROM test.alone('DROP INDEX t_note', 'DROP INDEX p_note');

@@ -1,4 +1,4 @@
--- What a session did before has no say. Each block is executed in other sessions too, and one that comes out otherwise there is a warning here
+-- The past of a session has no say. Each block is executed in other sessions too, and one that comes out otherwise there is a warning here
 -- (other_sessions.psql); how it comes out, or whether it is refused, other tests say.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql

@@ -62,7 +62,7 @@ $$;
 CREATE FUNCTION test.buffer(txs bytea[]) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT int4send(cardinality(txs)) || coalesce((SELECT string_agg(int4send(length(t)) || t, ''::bytea ORDER BY i) FROM unnest(txs) WITH ORDINALITY u (t, i)), '')
 $$;
--- What other sessions answer to a block, and whether the answer here is the same (other_sessions.psql).
+-- Answers of other sessions to a block, and whether the answer here is the same (other_sessions.psql).
 CREATE FUNCTION test.others(number bigint, height bigint, at bigint, previous bytea, buffer bytea, more text DEFAULT '') RETURNS text[] LANGUAGE sql AS 'SELECT NULL::text[]';
 CREATE FUNCTION test.same(number bigint, others text[], hash bytea, outcomes bytea, rows bigint[], sqlstates text[]) RETURNS void LANGUAGE sql AS '';
 \if :sessions

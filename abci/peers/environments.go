@@ -38,9 +38,9 @@ const (
 type Environments struct {
 	p2p.BaseReactor
 
-	mu    sync.Mutex // guards all below
-	own   backend.Environment
-	bytes []byte // own, as told; nil: there is none to tell
+	mu    sync.Mutex          // guards all below
+	own   backend.Environment // shortened
+	bytes []byte              // own, as told; nil: there is none to tell
 	peers map[p2p.ID]*surrounded
 }
 
@@ -62,6 +62,7 @@ func NewEnvironments() *Environments {
 
 // Tell sets what this node tells, and tells it to all peers when it is new. It does not wait.
 func (r *Environments) Tell(own backend.Environment) {
+	own = shortened(own)
 	told := encodeEnvironment(own)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +92,7 @@ func (r *Environments) Differences(peer p2p.ID) []backend.EnvironmentDifference 
 	if r.own == nil || of == nil || of.environment == nil {
 		return nil
 	}
-	return shortened(r.own).Differences(of.environment)
+	return r.own.Differences(of.environment)
 }
 
 // GetChannels implements p2p.Reactor.
@@ -174,15 +175,15 @@ func shortened(e backend.Environment) backend.Environment {
 	return out
 }
 
-// encodeEnvironment makes lines "name TAB value LF", ascending by name; nil for one without names.
+// encodeEnvironment makes lines "name TAB value LF" of a shortened environment, ascending by name;
+// nil for one without names.
 func encodeEnvironment(e backend.Environment) []byte {
 	var out []byte
-	short := shortened(e)
-	for i, name := range slices.Sorted(maps.Keys(short)) {
+	for i, name := range slices.Sorted(maps.Keys(e)) {
 		if i == environmentLinesMax {
 			break
 		}
-		out = fmt.Appendf(out, "%s\t%s\n", name, short[name])
+		out = fmt.Appendf(out, "%s\t%s\n", name, e[name])
 	}
 	return out
 }

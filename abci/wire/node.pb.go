@@ -1695,7 +1695,7 @@ func (x *StatusResponse) GetEnvironment() []*EnvironmentDifference {
 	return nil
 }
 
-// What the database of another organisation, whose node is connected, leans on otherwise than this one.
+// A library or setting that the database of another organisation, whose node is connected, has otherwise than this one.
 type EnvironmentDifference struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`

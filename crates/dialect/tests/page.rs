@@ -4,7 +4,7 @@ use std::path::Path;
 
 use chainify_dialect::Kind;
 
-const HEAD: &str = "# What analytics refuses
+const HEAD: &str = "# Refusals of analytics
 
 The worker answers a query as PostgreSQL does, or the query is refused. A refused query gets SQLSTATE 0A000 and the construct by name. With `chainify.analytics` PostgreSQL runs it.
 This table is made of the list by which queries are refused (`crates/dialect/src/kinds.rs`). [Analytics at a block](analytics.md) says how queries are asked.

@@ -1,7 +1,7 @@
 """Random statements whose effects could show what a session did before, or what a database has alone: kept plans and types, open
 cursors, texts of errors that a handler stores, times as literals, object numbers, and what the order of rows or the plan decides.
 
-What each stores is a number made of the text that came out, so that any table can take it.
+Each stores a number made of the text that came out, so that any table can take it.
 """
 
 import statements
