@@ -86,8 +86,9 @@ type opened struct {
 // Commit only for a decided block. Invariant E3: of an organisation's votes for one execution the
 // first counts. Invariant E4: at most one operation is under way. Invariant E5: this organisation
 // votes once for one execution, whatever later executions give, also after a restart
-// (Started.Voted). In the rounds after it committed a block it votes what it committed. Invariant
-// E8: it votes only for what it computed, and so for no block that it adopted. Invariant E6:
+// (Started.Voted), and after another node took a lost one's place: it abstains where the lost node
+// may have voted (VotesUnknown). In the rounds after it committed a block it votes what it
+// committed. Invariant E8: it votes only for what it computed, and so for no block that it adopted. Invariant E6:
 // clients are answered after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
@@ -108,6 +109,9 @@ type Core struct {
 	// oldest first (E5).
 	votes   map[string]wire.FirstVotes[wire.EffectVote]
 	ballots wire.FirstVotes[ballot]
+	// unknown are executions on which this organisation says nothing, unless it is known what it
+	// said before (E5).
+	unknown Unknown
 
 	// position is where the database stood last; known is false after anything that may have
 	// changed it unseen.
@@ -215,6 +219,8 @@ func (c *Core) take(e Event) {
 		for _, v := range e.Voted {
 			c.cast(ballot{vote: v})
 		}
+	case VotesUnknown:
+		c.votesUnknown(e)
 	case Proposed:
 		c.proposed(e)
 	case VoteSeen:
@@ -291,7 +297,8 @@ func (c *Core) keepBlock(b *wire.OrderedBlock) {
 		return
 	}
 	c.blocks[b.Number] = b
-	if b.Round > 0 && b.Number > c.certified {
+	// A database that is behind keeps its ladder for the block that it needs first.
+	if b.Round > 0 && b.Number > c.certified && b.Number == c.position.Number+1 {
 		before := b.Key()
 		before.Round--
 		c.ladderOf(b.Number).round(c.ballots.Of(before))

@@ -61,7 +61,7 @@ func (c *Core) executed(e Executed) {
 // transaction does not end: it has not voted, and nothing is agreed.
 func (c *Core) mayGiveUp(number uint64) (*wire.OrderedBlock, bool) {
 	b := c.wanted()
-	if b == nil || b.Number != number || c.excluded != "" || c.ballots.Of(b.Key()) != nil {
+	if b == nil || b.Number != number || c.excluded != "" || c.ballots.Of(b.Key()) != nil || c.abstains(b.Key()) {
 		return nil, false
 	}
 	_, agreed := c.agreed(b)

@@ -19,6 +19,13 @@ type (
 		Excluded           string
 		Voted              []wire.EffectVote
 	}
+	// VotesUnknown says on which executions a lost node may have voted for this organisation, after
+	// Started and again when it is known when that node voted last. Voted are those of its votes
+	// that the order shows.
+	VotesUnknown struct {
+		Unknown Unknown
+		Voted   []wire.EffectVote
+	}
 	// Proposed is a block proposed but not decided, and the certificate its proposal carries for
 	// the block before.
 	Proposed struct {
@@ -105,6 +112,7 @@ type (
 )
 
 func (Started) event()           {}
+func (VotesUnknown) event()      {}
 func (Proposed) event()          {}
 func (VoteSeen) event()          {}
 func (Decided) event()           {}

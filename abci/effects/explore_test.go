@@ -79,6 +79,7 @@ func (w *world) randomMove(r *rand.Rand, trace *[]string) {
 	case k < 40 && n.seen < len(w.order.decisions):
 		say("%s learns decision %d", n.org, n.seen+1)
 		w.learn(n)
+		w.speaks(n)
 	case k < 55:
 		w.sendVotes(n, some)
 	case k < 90 && n.op != nil:
@@ -104,6 +105,11 @@ func (w *world) randomMove(r *rand.Rand, trace *[]string) {
 			if last == 1 {
 				n.db.tampered = "" // what was tampered with is not on the ledger any more
 			}
+		}
+		if r.IntN(3) == 0 && w.takenOver < len(w.orgs)-w.consent { // more at once stop the ledger
+			say("another node takes the place of %s", n.org)
+			w.takeOver(n)
+			return
 		}
 		w.startNode(n)
 	case k < 98 && w.tampers > 0 && len(n.db.hashes) > 0:
@@ -137,7 +143,8 @@ func (w *world) sendVotes(from *modelNode, reaches func(int) bool) {
 func (w *world) calmDown(r *rand.Rand, trace *[]string) string {
 	all := func(int) bool { return true }
 	w.order.blocksMax++ // one more block, so that tampering after the last one is seen
-	for range 400 {
+	for i := range 1000 {
+		w.late = w.takenOver > 0 && i%10 == 9
 		for _, n := range w.nodes {
 			for n.op != nil && w.broken == "" {
 				w.finish(n, false, true)
@@ -153,6 +160,7 @@ func (w *world) calmDown(r *rand.Rand, trace *[]string) string {
 			for n.seen < len(w.order.decisions) {
 				w.learn(n)
 			}
+			w.speaks(n)
 			w.nowMS += 100
 			w.step(n, Tick{})
 		}

@@ -26,6 +26,8 @@ type world struct {
 	crashes, losses, tampers, stalls int // faults left to happen
 	// given is every vote that any core gave, before its crashes too.
 	given     map[wire.Key]map[string][]wire.EffectVote
+	takenOver int  // nodes that took a lost one's place
+	late      bool // c organisations have voted for longer than a round lasts
 	blameless bool // nothing was tampered with and nothing got stuck
 	broken    string
 }
@@ -60,6 +62,10 @@ type modelNode struct {
 	voted map[wire.Key]wire.EffectVote
 	// computed are the hashes that executing each block gave: it votes for no other (E8).
 	computed map[uint64][]wire.Hash
+	// silentSince is how many decisions there were when this node took the place of a lost one, whose
+	// votes nobody knows; 0: it knows its votes.
+	silentSince int
+	unknown     Unknown
 	// owed are the blocks whose COMMIT this core asked for and whose clients wait (E6).
 	owed map[uint64]bool
 }
@@ -104,7 +110,41 @@ func (w *world) startNode(n *modelNode) {
 		n.voted = map[wire.Key]wire.EffectVote{}
 	}
 	ordered, certified := w.tips(n)
-	w.step(n, Started{Ordered: ordered, Certified: certified, Voted: slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })})
+	logged := slices.SortedFunc(maps.Values(n.voted), func(a, b wire.EffectVote) int { return bytes.Compare(a.Encode(), b.Encode()) })
+	logged = slices.DeleteFunc(logged, func(v wire.EffectVote) bool { return n.unknown.Holds(v.Key()) })
+	w.step(n, Started{Ordered: ordered, Certified: certified, Voted: logged})
+	if n.unknown != (Unknown{}) {
+		w.step(n, VotesUnknown{Unknown: n.unknown, Voted: w.ownOnChain(n)})
+	}
+}
+
+// takeOver starts a node in the place of a lost one. Nothing tells how that one voted.
+func (w *world) takeOver(n *modelNode) {
+	w.takenOver++
+	n.silentSince, n.unknown = 1+len(w.order.decisions), Everything()
+	w.startNode(n)
+}
+
+// speaks ends the silence of a node that took over and has learned a later decision. The lost node
+// voted on what was ordered before.
+func (w *world) speaks(n *modelNode) {
+	if n.silentSince == 0 || n.seen < len(w.order.decisions) || n.seen < n.silentSince {
+		return
+	}
+	n.silentSince, n.unknown = 0, Unknown{Ordered: w.order.last}
+	if p := w.order.pending; p != nil {
+		n.unknown.Pending, n.unknown.Round = p.Number, p.Round
+	}
+	w.step(n, VotesUnknown{Unknown: n.unknown, Voted: w.ownOnChain(n)})
+}
+
+// ownOnChain is the node's vote on what is pending, where the order as this node knows it shows it.
+func (w *world) ownOnChain(n *modelNode) []wire.EffectVote {
+	v, given := w.order.onChain[n.org]
+	if !given || n.seen < len(w.order.decisions) {
+		return nil
+	}
+	return []wire.EffectVote{v}
 }
 
 // tips is what the node's own stores hold.
@@ -432,10 +472,10 @@ func (w *world) decide(i int) {
 		d.Certificate = c.cert
 		o.certs[c.cert.Number], o.pending, o.onChain = c.cert, nil, map[string]wire.EffectVote{}
 	}
-	if p := o.pending; p != nil && w.split(p) {
+	if p := o.pending; p != nil && (w.split(p) || w.late && len(o.onChain) >= w.consent) {
 		next := *p
 		next.Round++
-		next.QuarantineAll = next.Round > 3
+		next.QuarantineAll = p.QuarantineAll || !w.late && next.Round > 3
 		d.Ordered, o.onChain = &next, map[string]wire.EffectVote{}
 	}
 	if c.block != nil {

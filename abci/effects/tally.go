@@ -22,9 +22,17 @@ func (c *Core) voteSeen(e VoteSeen) {
 
 // cast keeps this organisation's first word about an execution (E5).
 func (c *Core) cast(b ballot) {
+	if c.abstains(b.Key()) {
+		return
+	}
 	if own := c.ballots.Take(b, ballotsMax, nil); own != nil && b.known && own.vote.IsFor(c.cfg.Organisation, b.hash) {
 		own.hash, own.known = b.hash, true
 	}
+}
+
+// abstains: this organisation may have voted on the execution, and does not know what (E5).
+func (c *Core) abstains(k wire.Key) bool {
+	return c.unknown.Holds(k) && c.ballots.Of(k) == nil
 }
 
 // liveVotesCount: only when two sets of c organisations share more than a third of all may live
@@ -102,6 +110,9 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 	if own := c.ballots.Of(k); own != nil {
 		v := own.vote
 		return &v, false
+	}
+	if c.abstains(k) {
+		return nil, false
 	}
 	if k.Number == c.position.Number && k.Number > 0 && k.Number != c.adoption.number {
 		v := c.effectsVote(k, c.position.Hash, "")
