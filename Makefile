@@ -157,7 +157,7 @@ CALM      := ./archive ./audit ./canonical ./model ./portable ./turns
 ## test-go: unit, property and conformance tests of the node, every decoder fuzzed for a moment
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -race -timeout 4h $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM))") && $(GO) test -timeout 4h $(CALM)'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM))") -- -race -timeout 4h && $(GO) test -timeout 4h $(CALM)'
 	@$(MAKE) --no-print-directory test-upgrade
 	@scripts/fuzz-decoders
 
@@ -178,14 +178,14 @@ test-update: pgtree build-node
 .PHONY: test-mariadb
 test-mariadb: pgtree
 	@scripts/setup-mariadb
-	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./backend/mariadb'
+	@scripts/with-mariadb scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test ./backend/mariadb -- -count=1 -timeout 4h'
 
 ## test-bench: parts of the benchmarks, and those of one database, tiny; WHOLE=1: those of whole networks too
 .PHONY: test-bench
 # Servers of two benchmarks at once would take each other's time: one package after the other.
 test-bench: pgtree
 	@$(if $(WHOLE),scripts/setup-mariadb)
-	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && $(GO) test -p 1 $(if $(WHOLE),-timeout 4h,-short -timeout 4h) ./...'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd bench && ../scripts/go-test ./... -- -p 1 $(if $(WHOLE),-timeout 4h,-short -timeout 4h)'
 
 ## fuzz-decoders: every decoder, in Rust and in Go, with random inputs, FUZZ_RUNS (5000000) times each
 FUZZ_RUNS ?= 5000000
@@ -214,7 +214,7 @@ test-sql: pgtree
 ## test-extension: the extension beside its neighbours: the explorer's SQL among traps, sessions at a node's socket, the update from release 0.1.0, random queries for an analytics worker
 .PHONY: test-extension
 test-extension: pgtree
-	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./explorer'
+	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test ./explorer -- -count=1 -timeout 4h'
 	extension/tests/socket/run $(PGTREE)
 	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
@@ -258,7 +258,7 @@ fuzz-few: pgtree
 e2e: pgtree build-node build-cometbft build-faults
 	@scripts/setup-mariadb
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
-		$(GO) test -count=1 -timeout 4h -parallel 2 -v ./e2e
+		../scripts/go-test ./e2e -- -count=1 -timeout 4h -parallel 2 -v
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
