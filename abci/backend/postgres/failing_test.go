@@ -10,13 +10,24 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
+func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
+	stuckAtOnce(t, database(t, setup), "SELECT repeat('[', 1000000)::json", "54001")
+}
+
+func TestWhatNeedsTooMuchMemoryIsStuckAtOnce(t *testing.T) {
+	dsn := database(t, setup)
+	run(t, dsn, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET chainify.block_memory = ''64MB''', current_database()); END $$`)
+	const keeps = "SELECT cardinality(array_agg(repeat('x', 1000000) || g)) FROM generate_series(1, 900) g"
+	stuckAtOnce(t, dsn, keeps, "53400")
+}
+
 // An error of the machine that does not pass is no outcome. It holds a block up no longer than it
 // takes to see it twice. The backend names further ones of that block at once.
-func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
-	const deep = "SELECT repeat('[', 1000000)::json"
-	b := steady(t, database(t, setup)) // a minute for what may pass
+func stuckAtOnce(t *testing.T, dsn, statement, state string) {
+	t.Helper()
+	b := steady(t, dsn) // a minute for what may pass
 	at := connected(t, b)
-	block := orderedBlock(1, wire.Kind_KIND_SQL, "SELECT 1", deep, "SELECT 2", deep)
+	block := orderedBlock(1, wire.Kind_KIND_SQL, "SELECT 1", statement, "SELECT 2", statement)
 	stuck := func() *uint32 {
 		t.Helper()
 		x, err := b.Execute(t.Context(), block, at.Hash)
@@ -26,7 +37,7 @@ func TestWhatExceedsTheStackIsStuckAtOnce(t *testing.T) {
 			return &e.Index
 		case err == nil:
 			t.Fatalf("executed, with outcomes %+v", x.Results)
-		case sqlState(err) != "54001":
+		case sqlState(err) != state:
 			t.Fatal(err)
 		}
 		return nil

@@ -21,6 +21,7 @@ use crate::pg::base::constraints;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::memory::Context;
+use crate::pg::base::memory_limit::{bounded, explained};
 use crate::pg::base::relation::Scratch;
 use crate::pg::run::block_settings::{pinned, pinned_impatiently, show_activity};
 use crate::pg::run::bulk::BulkInsert;
@@ -81,7 +82,7 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> HasRun {
             }
         })
     };
-    let all = || keeping(all);
+    let all = || bounded(|| keeping(all));
     match company {
         Company::Alone => pinned(all),
         Company::Beside => pinned_impatiently(all),
@@ -181,7 +182,8 @@ pub fn activity(number: i64, index: u32) -> String {
     format!("chainify block {number} tx {index}")
 }
 
-fn raise_at(request: &Request, at: usize, mut error: PgError) -> ! {
+fn raise_at(request: &Request, at: usize, error: PgError) -> ! {
+    let mut error = explained(error);
     show_activity(None);
     let at = activity(request.number, request.indices[at]);
     error.detail = Some(match error.detail.take() {

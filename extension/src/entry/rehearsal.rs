@@ -10,6 +10,7 @@ use crate::ledger::session::Mode;
 use crate::pg::base::clock::at_time;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, row_cell, Answer, Call, Cell};
+use crate::pg::base::memory_limit::{bounded, explained};
 use crate::pg::base::relation::{Scratch, Stored};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::{as_caller, connected, query, Row};
@@ -89,14 +90,14 @@ fn show(transaction: &Transaction, now: i64) -> Result<Shown, PgError> {
     }
     let policies = agreement_policies::known();
     effects::start_rehearsal();
-    pinned(|| {
-        at_time(now, || {
-            run::rehearse(transaction, || Shown {
-                wanted: wanted(&policies, &agreeing),
-                refusal: checked(&policies, &own, is_client(transaction, &own)),
-            })
-        })
-    })
+    let rehearsed = || {
+        let shown = run::rehearse(transaction, || Shown {
+            wanted: wanted(&policies, &agreeing),
+            refusal: checked(&policies, &own, is_client(transaction, &own)),
+        });
+        shown.map_err(explained)
+    };
+    pinned(|| at_time(now, || bounded(rehearsed)))
 }
 
 /// Chain, own organisation, and the next block.

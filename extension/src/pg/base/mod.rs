@@ -22,6 +22,7 @@ pub mod lists;
 pub mod major;
 pub(in crate::pg) mod major_plpgsql;
 pub mod memory;
+pub mod memory_limit;
 pub mod next;
 pub mod outermost;
 pub mod own_lock;

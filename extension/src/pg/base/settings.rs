@@ -25,6 +25,7 @@ static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
 static KEEP_INITIAL_ROWS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static CHECKPOINTS_KEPT: GucSetting<i32> = GucSetting::<i32>::new(3);
 static EXECUTOR_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static BLOCK_MEMORY_MB: GucSetting<i32> = GucSetting::<i32>::new(2_048);
 static SCRUB_RATE: GucSetting<i32> = GucSetting::<i32>::new(50_000);
 static SCRUB_INTERVAL_S: GucSetting<i32> = GucSetting::<i32>::new(600);
 
@@ -306,7 +307,23 @@ fn define_of_parts() {
         GucContext::Userset,
         GucFlags::default(),
     );
+    GucRegistry::define_int_guc(
+        c"chainify.block_memory",
+        c"Memory that one process may take to execute a block, beside maintenance_work_mem.",
+        c"0: no bound. A transaction that needs more is voted stuck.",
+        &BLOCK_MEMORY_MB,
+        0,
+        1 << 30,
+        GucContext::Suset,
+        GucFlags::UNIT_MB,
+    );
     test_switches::define();
+}
+
+/// Memory of a process that executes a block, in bytes; None: without a bound.
+pub fn block_memory() -> Option<usize> {
+    let megabytes = usize::try_from(BLOCK_MEMORY_MB.get()).unwrap_or(0);
+    Some(megabytes << 20).filter(|bytes| *bytes > 0)
 }
 
 /// Path of the node's socket; empty when not configured.
