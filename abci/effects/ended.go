@@ -156,9 +156,8 @@ func (c *Core) prune() {
 			delete(c.certs, k)
 		}
 	}
-	for org, votes := range c.votes {
-		votes.Forget(func(v wire.EffectVote) bool { return v.Number <= n })
-		if c.votes[org] = votes; len(votes) == 0 {
+	for org, h := range c.votes {
+		if h.forget(n); h.empty() {
 			delete(c.votes, org)
 		}
 	}

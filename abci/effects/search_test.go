@@ -123,7 +123,9 @@ func (w *world) fingerprint() string {
 		}
 		fmt.Fprint(&s, c.ladder.number, c.ladder.step, c.ladder.needRepair, c.ladder.deviated, c.ladder.sound, c.ladder.unadoptable, slices.Sorted(maps.Keys(c.blocks)), slices.Sorted(maps.Keys(c.certs)))
 		for _, org := range w.orgs {
-			fmt.Fprint(&s, len(c.votes[org]))
+			if h := c.votes[org]; h != nil {
+				fmt.Fprint(&s, len(h.ordered), len(h.next), h.beyond, h.unheard)
+			}
 		}
 	}
 	return s.String()

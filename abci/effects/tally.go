@@ -10,14 +10,17 @@ func (c *Core) voteSeen(e VoteSeen) {
 		return
 	}
 	v := e.Vote
-	list, known := c.votes[e.Organisation]
-	if v.Number <= c.position.Number || len(c.votes) >= wire.OrganisationsMax && !known {
+	h := c.votes[e.Organisation]
+	if v.Number <= c.position.Number || h == nil && len(c.votes) >= wire.OrganisationsMax {
 		return
 	}
-	if before := list.Take(v, votesPerOrgMax, nil); before != nil && *before != v {
+	if h == nil {
+		h = &heard{}
+		c.votes[e.Organisation] = h
+	}
+	if before := h.take(v, c.ordered); before != nil && *before != v {
 		c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
 	}
-	c.votes[e.Organisation] = list
 }
 
 // cast keeps this organisation's first word about an execution (E5).
@@ -83,15 +86,13 @@ func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
 			others++
 		}
 	}
-	for org, votes := range c.votes {
-		for _, v := range votes {
-			switch {
-			case v.Key() != k:
-			case v.IsFor(org, hash):
-				same++
-			default:
-				others++
-			}
+	for org, h := range c.votes {
+		switch v := h.of(k); {
+		case v == nil:
+		case v.IsFor(org, hash):
+			same++
+		default:
+			others++
 		}
 	}
 	return same, others
