@@ -230,7 +230,8 @@ func (a *App) InitChain(_ context.Context, req *abci.RequestInitChain) (*abci.Re
 // it. After each block CometBFT asks it again about all that is in the mempool. It then opens all
 // again, once, if that block changed the registry: no block takes a transaction signed with a key
 // that counts no more. Else it refuses what was found wrong meanwhile: the cache may verify
-// clients' signatures only later, many together (openCache).
+// clients' signatures only later, many together (openCache). Nothing is verified of clients before
+// a block could accept something of the bundle.
 func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.ResponseCheckTx, error) {
 	a.mu.RLock()
 	state, changed := a.state, a.changed
@@ -241,17 +242,15 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 	if state == nil {
 		return nil, errors.New("check transaction: the chain is not initialised")
 	}
-	tx, err := a.opened.admit(state.Registry(), req.Tx)
+	tx, err := a.opened.admit(state.Registry(), req.Tx, a.live)
 	if err != nil {
 		return checked(err), nil
 	}
 	if tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient() {
 		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
 	}
-	a.mu.RLock() // again: the replay window moves at Commit, and opening took long
-	defer a.mu.RUnlock()
-	if !a.state.Live(tx) {
-		return &abci.ResponseCheckTx{Code: order.CodeNothingLive, Log: "every transaction of the bundle is expired or replayed, or the change is stale", Codespace: codespace}, nil
+	if !a.live(tx) { // again: the replay window moves at Commit, and opening took long
+		return checked(errNothingLive), nil
 	}
 	if bundle := tx.Bundle(); bundle != nil && req.Type == abci.CheckTxType_New {
 		a.comeback.admitted(a.admitted.Add(int64(bundle.Len())))
@@ -260,6 +259,15 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 }
 
 const codespace = "chainify"
+
+var errNothingLive = &order.Refusal{Code: order.CodeNothingLive, Err: errors.New("every transaction of the bundle is expired or replayed, or the change is stale")}
+
+// live reports whether the next order block could accept something of a transaction.
+func (a *App) live(tx order.Tx) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.state.Live(tx)
+}
 
 func checked(err error) *abci.ResponseCheckTx {
 	if err == nil {
@@ -304,7 +312,7 @@ func (a *App) preview(height int64, at time.Time, hash []byte, txs [][]byte) (*p
 	if err := a.refuse(state); err != nil {
 		return nil, err
 	}
-	opened, errs := a.opened.all(state.Registry(), txs)
+	opened, errs := a.opened.all(state.Registry(), txs, false)
 	for i, err := range errs {
 		if err != nil {
 			return nil, fmt.Errorf("transaction %d: %w", i, err)

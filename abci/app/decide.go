@@ -27,7 +27,7 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	a.staged = p
 	registry := a.state.Registry()
 	a.mu.Unlock()
-	a.opened.forget(registry, req.Txs)
+	a.opened.decided(registry, req.Txs, p.result.Spent)
 	if p.snapshot == nil {
 		p.snapshot = p.next.Seal()
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"crypto/ed25519"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -25,14 +26,19 @@ func newClerk(t *testing.T) *chain {
 // signedBundle is a bundle of the first organisation with n transactions that a client signed; the
 // last signature may be forged.
 func (c *chain) signedBundle(nonce uint64, n int, forged bool) []byte {
-	b := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: "o0", Sequence: nonce}
-	for i := range n {
-		b.Transactions = append(b.Transactions, &wire.ChainedTx{Proposal: wire.SignProposal(clerkKey, c.consortium.Proposal(0, nonce<<32+uint64(i), 100))})
+	return c.signedBundleOf(0, nonce, n, forged)
+}
+
+// signedBundleOf is one of organisation i.
+func (c *chain) signedBundleOf(i int, nonce uint64, n int, forged bool) []byte {
+	b := &wire.Bundle{ChainId: ordertest.ChainID, Organisation: fmt.Sprintf("o%d", i), Sequence: nonce}
+	for at := range n {
+		b.Transactions = append(b.Transactions, &wire.ChainedTx{Proposal: wire.SignProposal(clerkKey, c.consortium.Proposal(i, nonce<<32+uint64(at), 100))})
 	}
 	if forged {
 		b.Transactions[n-1].Proposal.Signature[40] ^= 1
 	}
-	return c.consortium.SignBundle(0, b)
+	return c.consortium.SignBundle(i, b)
 }
 
 func (c *chain) check(kind abci.CheckTxType, raw []byte) uint32 {
@@ -177,7 +183,7 @@ func TestABundleIsOpenedOnce(t *testing.T) {
 	if o := known(); o != first || o.Tx.Bundle() != bundle {
 		t.Error("it was opened anew")
 	}
-	if list, _ := c.app.opened.unverified([]*openedTx{first}); len(list) > 0 {
+	if len(c.app.opened.groups([]*openedTx{first})) > 0 {
 		t.Error("it would be verified anew")
 	}
 }

@@ -116,7 +116,7 @@ func (a *App) transactionsMax(p order.Parameters, bundles []waiting) int {
 
 // sort tells the mempool's governance changes, changes of clients and bundles apart.
 func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clients, bundles []waiting) {
-	txs, errs := a.opened.all(state.Registry(), mempool)
+	txs, errs := a.opened.all(state.Registry(), mempool, true)
 	for i, raw := range mempool {
 		tx, err := txs[i], errs[i]
 		switch {

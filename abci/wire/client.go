@@ -3,7 +3,6 @@ package wire
 import (
 	"crypto/ed25519"
 	"fmt"
-	"slices"
 
 	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 )
@@ -82,9 +81,20 @@ func claimsOf(chainID string, txs []BundledTx) []claim {
 }
 
 // FirstWrongProposal returns the index of the first transaction whose client's signature is wrong,
-// or -1.
+// or -1. It halves what is left: at most each signature is verified once more, in batches.
 func FirstWrongProposal(chainID string, txs []BundledTx) int {
-	return slices.IndexFunc(txs, func(tx BundledTx) bool { return !VerifyProposals(chainID, []BundledTx{tx}) })
+	from, to := 0, len(txs)
+	for to-from > 1 {
+		if half := (from + to) / 2; VerifyProposals(chainID, txs[from:half]) {
+			from = half
+		} else {
+			to = half
+		}
+	}
+	if from < to && !VerifyProposals(chainID, txs[from:to]) {
+		return from
+	}
+	return -1
 }
 
 // SignClientChange encodes and signs a change of an organisation's clients with its gateway key.

@@ -22,6 +22,7 @@ type Block struct {
 // Result is what an order block did, beside the next state.
 type Result struct {
 	Codes     []uint32          // one for each of the block's transactions
+	Spent     []bool            // one for each of them: a bundle of which no later block accepts anything
 	Certified *wire.Certificate // of the ledger block that was pending before
 	Voted     []Vote            // on the chain for what was pending before, those that this block adds included; read only
 	Ordered   *Body             // of the ledger block that is pending now, when this order block made it
@@ -50,7 +51,7 @@ func (s *State) Apply(b Block) (*State, *Result, error) {
 	}
 	next := *s
 	next.height, next.timeMicro, next.added = b.Height, b.TimeMicro, nil
-	result := &Result{Codes: make([]uint32, len(b.Txs))}
+	result := &Result{Codes: make([]uint32, len(b.Txs)), Spent: make([]bool, len(b.Txs))}
 	bundles, err := next.certify(b, result)
 	if err != nil {
 		return nil, nil, err
@@ -207,7 +208,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 		if err := taken.shares.Take(tx.bundle); err != nil {
 			return fmt.Errorf("transaction %d: %w", first+i, err)
 		}
-		accepted := false
+		accepted, spent := false, true
 		for _, t := range tx.bundle.transactions {
 			switch verdict := s.judge(t, b, taken); verdict {
 			case live:
@@ -224,7 +225,9 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 				case suspended: // counts for the bound of the block
 					s.remember(t, taken)
 				case overBound, overOrganisation, overClient, overKeys:
-					s.refuse(t, taken)
+					spent = s.refuse(t, taken) && spent
+				case tooFarAhead, unregistered:
+					spent = false
 				}
 			}
 			position++
@@ -232,6 +235,7 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 		if !accepted {
 			result.Codes[first+i] = CodeNothingLive
 		}
+		result.Spent[first+i] = spent
 	}
 	if len(raw) == 0 {
 		return nil
@@ -264,12 +268,15 @@ func (s *State) remember(t transaction, taken *taking) {
 }
 
 // refuse has no later transaction be this one, which the block has no room for. A block fills the
-// window with twice as many as it accepts at most: floods beyond are refused and not remembered.
-func (s *State) refuse(t transaction, taken *taking) {
-	if len(taken.seen)+len(taken.refused) < 2*s.registry.record.Parameters.BlockTransactionsMax {
-		taken.refused[t.id] = struct{}{}
-		s.added = append(s.added, Accepted{t.id, t.validUntil})
+// window with twice as many as it accepts at most: floods beyond are refused and not remembered. It
+// reports whether this one is.
+func (s *State) refuse(t transaction, taken *taking) (remembered bool) {
+	if len(taken.seen)+len(taken.refused) >= 2*s.registry.record.Parameters.BlockTransactionsMax {
+		return false
 	}
+	taken.refused[t.id] = struct{}{}
+	s.added = append(s.added, Accepted{t.id, t.validUntil})
+	return true
 }
 
 type liveness int

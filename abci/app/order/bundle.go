@@ -19,6 +19,7 @@ const (
 	CodeNotABundle      uint32 = 5 // certificates come from proposers, never from the mempool
 	CodeTooManyForBlock uint32 = 6 // more transactions than a block may hold
 	CodeTooFewApprove   uint32 = 7 // a governance change that fewer organisations approve than have to
+	CodeOverdrawn       uint32 = 8 // its gateway signed too many bundles with forged signatures of clients of late
 )
 
 // Refusal is why a transaction of CometBFT is refused, with its result code.
@@ -111,35 +112,13 @@ func (c Candidate) Signs() bool { return c.bundle != nil }
 func (r *Registry) Open(raw []byte) (Tx, error) {
 	c, err := r.Candidate(raw)
 	if err == nil {
-		err = r.VerifyClients(c)[0]
+		errs, _ := r.VerifyClients(c)
+		err = errs[0]
 	}
 	if err != nil {
 		return Tx{}, err
 	}
 	return c.Tx, nil
-}
-
-// VerifyClients verifies clients' signatures of all candidates together and says of each what is
-// wrong with it, a *Refusal, or nil. Cost of each signature: about a fifth of an Ed25519
-// verification where there are hundreds; twice that when some are wrong.
-func (r *Registry) VerifyClients(candidates ...Candidate) []error {
-	out := make([]error, len(candidates))
-	var all []wire.BundledTx
-	for _, c := range candidates {
-		all = append(all, c.bundle...)
-	}
-	if wire.VerifyProposals(r.record.ChainID, all) {
-		return out
-	}
-	for i, c := range candidates {
-		if wire.VerifyProposals(r.record.ChainID, c.bundle) {
-			continue
-		}
-		if wrong := wire.FirstWrongProposal(r.record.ChainID, c.bundle); wrong >= 0 {
-			out[i] = refuse(CodeSignature, "bundle.transactions[%d].proposal.signature: not by the client's key", wrong)
-		}
-	}
-	return out
 }
 
 // Candidate is Open without the signatures of clients. Cost: for a bundle one Ed25519 verification,

@@ -64,7 +64,7 @@ func FuzzSignedBundle(f *testing.F) {
 			if candidate.Tx.Organisation() != bundle.Organisation || wire.PeekOwner(ordered) != bundle.Organisation {
 				t.Errorf("%x is of %q, %q, %q", raw, bundle.Organisation, candidate.Tx.Organisation(), wire.PeekOwner(ordered))
 			}
-			_ = registry.VerifyClients(candidate)
+			_, _ = registry.VerifyClients(candidate)
 			if _, _, err := registry.Genesis(1).Apply(order.Block{Height: 1, Txs: []order.Tx{candidate.Tx}}); err != nil {
 				t.Errorf("%x cannot be ordered: %v", raw, err)
 			}
