@@ -253,6 +253,19 @@ func (a *admission) voiceOf(peer p2p.Peer) string {
 	return cmp.Or(a.vouchedBy(peer, a.registries()), string(peer.ID()))
 }
 
+// memberKey is where a connection keeps whose it is.
+const memberKey = "CHAINIFY_MEMBER"
+
+// memberOf is voiceOf, found out once for each connection: a signature is verified for it.
+func (a *admission) memberOf(peer p2p.Peer) string {
+	if known, found := peer.Get(memberKey).(string); found {
+		return known
+	}
+	voice := a.voiceOf(peer)
+	peer.Set(memberKey, voice)
+	return voice
+}
+
 // vouchedBy is the organisation in one of the registries that vouches for a node; empty: none does.
 func (a *admission) vouchedBy(peer p2p.Peer, registries []*order.Registry) string {
 	for _, text := range []string{a.heardOf(peer.ID()), shownBy(peer)} {

@@ -81,7 +81,7 @@ func (o *ordering) open(n *node) error {
 	})
 	settings.Instrumentation.Prometheus = settings.Instrumentation.Prometheus && metrics.TakeCometBFT()
 	reactors := o.reactors(n)
-	o.own, n.conduct.Behind = n.app.Own, o.behind
+	o.own, n.conduct.Behind, n.conduct.Member = n.app.Own, o.behind, o.admits.memberOf
 	application := abci.Application(n.app)
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)

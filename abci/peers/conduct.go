@@ -35,6 +35,9 @@ type Conduct struct {
 	// Behind tells that this node does not know yet which keys count: others are ahead of it. nil:
 	// never. It is set before peers are there.
 	Behind func() bool
+	// Member tells the organisation whose node a peer is. nil: each peer is one by itself. The node
+	// sets it before peers are there.
+	Member func(p2p.Peer) string
 
 	mu       sync.Mutex
 	of       *lru.Cache[p2p.ID, *conduct]
@@ -93,6 +96,14 @@ func (c *Conduct) Malformed(sw p2p.Switcher, peer p2p.Peer, what string, err err
 		return
 	}
 	c.Offence(sw, peer, what, err)
+}
+
+// member is whose node a peer is.
+func (c *Conduct) member(peer p2p.Peer) string {
+	if c.Member == nil {
+		return string(peer.ID())
+	}
+	return c.Member(peer)
 }
 
 // Barred tells that a peer is to stay disconnected.
