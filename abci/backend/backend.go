@@ -342,7 +342,8 @@ type Rehearser interface {
 	HasPolicies(ctx context.Context) (bool, error)
 	// Rehearse runs transactions, as ordered, each by itself, and undoes them: what each showed, in
 	// their order. The error of one is an error of all. For whom, says For: nobody keeps the others
-	// from their turn.
+	// from their turn. For how long, says Allow: what the database works for it is taken from that,
+	// and nothing runs any more when it is gone.
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
 }
 
@@ -394,17 +395,4 @@ type Desk interface {
 	Take(ctx context.Context, answers []Answer) ([]uint64, error)
 	// Change corrects the answer to a request that was taken.
 	Change(ctx context.Context, a Answer) error
-}
-
-type forWhom struct{}
-
-// For says for whom something is asked of a database that several share.
-func For(ctx context.Context, whom string) context.Context {
-	return context.WithValue(ctx, forWhom{}, whom)
-}
-
-// Whom is what For said, "" when it said nothing.
-func Whom(ctx context.Context) string {
-	whom, _ := ctx.Value(forWhom{}).(string)
-	return whom
 }

@@ -30,6 +30,8 @@ type Agreements struct {
 		Ask(ctx context.Context, id wire.TxID, tx []byte, organisations []string, enough func(map[string]peers.Reply) bool) map[string]peers.Reply
 	}
 	Limit time.Duration // for one transaction
+	// Ordered is told which transactions are in a block; nil: nobody is.
+	Ordered func(ids []wire.TxID)
 
 	mu     sync.Mutex
 	rounds *fair.Shares[string] // by role; nil before the first
@@ -39,11 +41,14 @@ type Agreements struct {
 	known           bool
 }
 
-// committed says that policies may be others now.
-func (a *Agreements) committed() {
+// committed says that a block is committed here: policies may be others now.
+func (a *Agreements) committed(block *wire.OrderedBlock) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.blocks++
+	a.mu.Unlock()
+	if a.Ordered != nil {
+		a.Ordered(block.IDs)
+	}
 }
 
 // needed reports whether any table has a policy. Cost: one look into the database for each block.

@@ -195,7 +195,10 @@ func TestWhatIsSubmittedTogetherIsRehearsedTogether(t *testing.T) {
 
 func TestPoliciesAreLookedForOnceABlock(t *testing.T) {
 	database := &rehearsing{}
-	f := newFixture(t, func(o *Options) { o.Agreements = &Agreements{Database: database, Limit: time.Second} })
+	var ordered []wire.TxID
+	f := newFixture(t, func(o *Options) {
+		o.Agreements = &Agreements{Database: database, Limit: time.Second, Ordered: func(ids []wire.TxID) { ordered = append(ordered, ids...) }}
+	})
 	for block := range 3 {
 		for range 4 {
 			if _, err := f.g.SubmitAgreed(context.Background(), "app", []*wire.Statement{sql("SELECT 1")}); err != nil {
@@ -205,7 +208,10 @@ func TestPoliciesAreLookedForOnceABlock(t *testing.T) {
 		if database.looks != block+1 {
 			t.Fatalf("looked %d times in block %d", database.looks, block)
 		}
-		f.g.Committed(&wire.OrderedBlock{}, nil)
+		f.g.Committed(&wire.OrderedBlock{IDs: []wire.TxID{{byte(block)}}}, nil)
+	}
+	if len(ordered) != 3 || ordered[2] != (wire.TxID{2}) {
+		t.Errorf("told that %x are ordered, want those of three blocks", ordered)
 	}
 }
 

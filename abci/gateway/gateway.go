@@ -486,7 +486,7 @@ func (g *Gateway) Refused(results []wire.TxResult) {
 // database.
 func (g *Gateway) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
 	if g.opt.Agreements != nil {
-		g.opt.Agreements.committed()
+		g.opt.Agreements.committed(block)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,6 +13,8 @@ func decide(ctx context.Context, database backend.Rehearser, tx []byte) (refusal
 	for range agreementLooks {
 		found, err := database.Rehearse(ctx, [][]byte{tx})
 		switch {
+		case err != nil && refusal != "":
+			return refusal, nil // the time is gone
 		case err != nil:
 			return "", err
 		case found[0].SQLState != "":

@@ -191,7 +191,10 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 		GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
 		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
 	})
-	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit}, err
+	if err != nil {
+		return nil, err
+	}
+	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit, Ordered: n.asking.Ordered}, nil
 }
 
 // plans is what has the organisation's planned transactions executed; nil without a database that

@@ -24,11 +24,9 @@ const AgreementChannel = byte(0x72)
 // AgreementName is the reactor's in CometBFT's switch.
 const AgreementName = "CHAINIFY_AGREEMENT"
 
-// Bounds of spec/agreement.md.
-const (
-	answersAtOnce      = 8    // that this node is finding out, of one organisation alone half of them; more are told to ask again
-	questionsPerSecond = 1000 // of one organisation
-)
+// answersAtOnce are questions that this node examines at once, of one organisation alone half of
+// them. Further ones are told to ask again (spec/agreement.md).
+const answersAtOnce = 8
 
 // enoughLook is how often it is looked whether those that answered are enough, while others are
 // silent.
@@ -46,7 +44,7 @@ type AgreementOptions struct {
 	Ever    func(organisation string, fits func(ed25519.PublicKey) bool) bool
 	Conduct *Conduct
 	// Decide says why this organisation does not agree to a transaction, "" when it does. An error:
-	// it could not find out.
+	// it could not find out. For how long its database may work is in the context (backend.Allow).
 	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
 	// Limit bounds how long one decision takes.
 	Limit time.Duration
@@ -60,18 +58,16 @@ type AgreementOptions struct {
 // and only after its own check.
 type Agreements struct {
 	p2p.BaseReactor
-	opt    AgreementOptions
-	now    func() time.Time
-	shares *fair.Shares[string] // of what is being found out, by the organisation that asks
-	work   sync.WaitGroup
-	ctx    context.Context
-	cancel context.CancelFunc
+	opt       AgreementOptions
+	questions *questions           // of others
+	shares    *fair.Shares[string] // of what is being found out, by the organisation that asks
+	work      sync.WaitGroup
+	ctx       context.Context
+	cancel    context.CancelFunc
 
 	mu       sync.Mutex // guards all below
 	requests uint64
 	waiting  map[uint64]*round
-	second   int64          // of the clock
-	asked    map[string]int // questions in that second, by organisation
 }
 
 // round is one question to several organisations.
@@ -94,7 +90,7 @@ func NewAgreements(opt AgreementOptions) (*Agreements, error) {
 	if opt.Decide == nil || opt.Log == nil || opt.GatewayKey == nil || opt.Key == nil || opt.Ever == nil || opt.Conduct == nil || opt.Limit <= 0 {
 		return nil, errors.New("agreements: a decision, its limit, logger, conduct and keys are required")
 	}
-	r := &Agreements{opt: opt, now: time.Now, shares: fair.New[string](answersAtOnce), waiting: map[uint64]*round{}, asked: map[string]int{}}
+	r := &Agreements{opt: opt, questions: newQuestions(time.Now), shares: fair.New[string](answersAtOnce), waiting: map[uint64]*round{}}
 	r.BaseReactor = *p2p.NewBaseReactor(AgreementName, r)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
@@ -174,13 +170,14 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 }
 
 // Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a
-// peer's channels. An answer that nobody waits for is not decoded.
+// peer's channels. An answer that nobody waits for is not decoded, nor are more questions of a
+// member than there may be.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
 	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
 		return
 	}
-	if request, answers := wire.PeekAnswer(raw.Value); answers && !r.awaits(request) {
+	if request, answers := wire.PeekAnswer(raw.Value); answers && !r.awaits(request) || !answers && !r.questions.hears(r.opt.Conduct.member(e.Src)) {
 		return
 	}
 	m, err := wire.DecodeAgreementMessage(raw.Value)
@@ -235,7 +232,15 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
 	}
+	own := r.opt.Key()
+	if own == nil {
+		return
+	}
 	id, chainID, client := wire.PeekAsked(ask)
+	if refusal := r.questions.refuses(client); refusal != "" {
+		peer.TrySend(r.answer(own, ask.Request, id, false, refusal))
+		return
+	}
 	fits := func(key ed25519.PublicKey) bool {
 		return wire.VerifyVote(key, wire.AskSignBytes(r.opt.ChainID, string(peer.ID()), r.opt.NodeID, id), ask.Signature)
 	}
@@ -252,20 +257,21 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 		r.opt.Conduct.Malformed(r.Switch, peer, "malformed transaction in another node's question", err)
 		return
 	}
-	own := r.opt.Key()
-	if own == nil {
-		return
-	}
-	if !r.begin(client) {
-		peer.TrySend(r.answer(own, ask.Request, tx.ID, false, "too many questions at the moment"))
+	granted, refusal := r.begin(client, tx.Proposal.Client)
+	if refusal != "" {
+		peer.TrySend(r.answer(own, ask.Request, tx.ID, false, refusal))
 		return
 	}
 	r.work.Go(func() {
-		defer r.end(client)
-		ctx, cancel := context.WithTimeout(backend.For(r.ctx, "organisation "+client), r.opt.Limit)
+		allowed := backend.NewAllowance(time.Duration(granted.micros) * time.Microsecond)
+		defer func() { r.end(granted, tx.ID, allowed.Spent()) }()
+		ctx, cancel := context.WithTimeout(backend.Allow(backend.For(r.ctx, "organisation "+client), allowed), r.opt.Limit)
 		defer cancel()
 		refusal, err := r.opt.Decide(ctx, tx.Raw)
-		if err != nil {
+		switch {
+		case err != nil && allowed.Gone():
+			refusal = "it takes longer than is left of its time for questions of this client; ask again later"
+		case err != nil:
 			r.opt.Log.Warn("could not find out whether to agree", "organisation", client, "error", err)
 			refusal = "its database could not be asked"
 		}
@@ -276,23 +282,26 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	})
 }
 
-// begin takes a place for a decision; false when there is none, or the organisation asked too often
-// in this second.
-func (r *Agreements) begin(organisation string) bool {
+// begin takes a place for a decision, and time; else it says why there is none.
+func (r *Agreements) begin(organisation string, client *wire.Client) (granted charge, refusal string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := r.now().Unix(); now != r.second {
-		r.second = now
-		clear(r.asked)
+	if r.ctx.Err() != nil || !r.shares.Take(organisation, 1) {
+		return granted, "too many questions at the moment"
 	}
-	if r.ctx.Err() != nil || r.asked[organisation] == questionsPerSecond || !r.shares.Take(organisation, 1) {
-		return false
+	if granted, refusal = r.questions.grant(organisation, client); refusal != "" {
+		r.shares.Give(organisation, 1)
 	}
-	r.asked[organisation]++
-	return true
+	return granted, refusal
 }
 
-func (r *Agreements) end(organisation string) { r.shares.Give(organisation, 1) }
+func (r *Agreements) end(granted charge, id wire.TxID, worked time.Duration) {
+	r.questions.settle(granted, id, worked)
+	r.shares.Give(granted.organisation, 1)
+}
+
+// Ordered tells that transactions are in a block: what was worked for them was not in vain.
+func (r *Agreements) Ordered(ids []wire.TxID) { r.questions.ordered(ids) }
 
 func (r *Agreements) answer(own ed25519.PrivateKey, request uint64, id wire.TxID, yes bool, reason string) p2p.Envelope {
 	return agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{

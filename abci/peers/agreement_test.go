@@ -214,20 +214,6 @@ func TestQuestionsAreBounded(t *testing.T) {
 			t.Errorf("answered %v", got)
 		}
 	}
-	r, now := b.reactors[1], time.Unix(1_700_000_000, 0)
-	r.now = func() time.Time { return now }
-	for range questionsPerSecond {
-		if !r.begin("o0") {
-			t.Fatal("refused within the bound")
-		}
-		r.end("o0")
-	}
-	if r.begin("o0") || !r.begin("o2") {
-		t.Error("one organisation's bound is not its own")
-	}
-	if now = now.Add(time.Second); !r.begin("o0") {
-		t.Error("refused in the next second")
-	}
 }
 
 func TestAForgedAnswerCountsNothing(t *testing.T) {

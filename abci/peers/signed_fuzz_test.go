@@ -61,7 +61,7 @@ func FuzzSignedQuestion(f *testing.F) {
 		if err != nil || decoded.Proposal.ChainId != "test" || !bytes.Equal(*decided.Load(), tx) {
 			t.Errorf("%x is looked at: %v", tx, err)
 		}
-		r.second = 0
+		r.questions = newQuestions(time.Now)
 	})
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -35,5 +36,33 @@ func TestAGreedyOneLeavesOthersTheirRehearsals(t *testing.T) {
 		if v := <-h; v.err != nil {
 			t.Errorf("one that waited: %v", v)
 		}
+	}
+}
+
+// A rehearsal ends when the time that its asker has is gone, and is not tried again: nothing more
+// runs for that asker. Another one's goes on, and what runs counts.
+func TestARehearsalEndsWithItsAllowance(t *testing.T) {
+	b := newRehearsable(t, time.Minute)
+	let := b.blocking(100)
+	const given = 300 * time.Millisecond
+	allowed := backend.NewAllowance(given)
+	ctx := backend.Allow(backend.For(t.Context(), "organisation bolt"), allowed)
+	if shown, err := b.Rehearse(ctx, [][]byte{inserting(2)}); err != nil || shown[0].SQLState != "" || allowed.Spent() <= 0 || allowed.Gone() {
+		t.Errorf("a quick one: %v, %v, after %s", shown, err, allowed.Spent())
+	}
+	other := b.later(t.Context(), inserting(100))
+	b.held(1)
+	shown, err := b.Rehearse(ctx, [][]byte{inserting(100)})
+	if err == nil || !allowed.Gone() || allowed.Spent() < given-time.Millisecond {
+		t.Errorf("one that is held up: %+v, %v, after %s of %s", shown, err, allowed.Spent(), given)
+	}
+	connections := b.rehearsals.pool.Stat().AcquireCount()
+	if _, err := b.Rehearse(ctx, [][]byte{inserting(2)}); !errors.Is(err, errNoTime) || b.rehearsals.pool.Stat().AcquireCount() != connections {
+		t.Errorf("one when the time is gone: %v", err)
+	}
+	b.held(1)
+	let()
+	if v := <-other; v.err != nil {
+		t.Errorf("one without a bound: %v", v)
 	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -54,6 +55,8 @@ type rehearsal struct {
 	shown backend.Rehearsal
 	err   error
 	done  chan struct{}
+	// allowed is for how long the database may work for it.
+	allowed *backend.Allowance
 }
 
 // newRehearsals prepares connections on which a transaction ends after limit.
@@ -83,7 +86,7 @@ func (r *rehearsals) close() {
 func (r *rehearsals) add(ctx context.Context, txs ...[]byte) []*rehearsal {
 	added := make([]*rehearsal, len(txs))
 	for i, tx := range txs {
-		added[i] = &rehearsal{ctx: ctx, whom: backend.Whom(ctx), tx: tx, done: make(chan struct{})}
+		added[i] = &rehearsal{ctx: ctx, whom: backend.Whom(ctx), tx: tx, done: make(chan struct{}), allowed: backend.Allowed(ctx)}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,9 +198,13 @@ func exchange(ctx context.Context, conn *pgx.Conn, group []*rehearsal, before fu
 	}
 	socket := conn.PgConn().Conn()
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	begun := time.Now()
 	for i, one := range group {
 		before(i)
 		one.shown, one.err = readOne(p, conn.TypeMap())
+		ended := time.Now()
+		one.allowed.Spend(ended.Sub(begun))
+		begun = ended
 	}
 	_ = p.Close() // an error closes the connection
 	if !stop() {
@@ -226,6 +233,9 @@ func send(ctx context.Context, conn *pgx.Conn, group []*rehearsal) (*pgconn.Pipe
 			p.SendQueryStatement(rollback, nil, nil, nil)
 		}
 		p.SendQueryStatement(begin, nil, nil, nil)
+		if left, bounded := one.allowed.Left(); bounded {
+			p.SendQueryParams(fmt.Sprintf("SET LOCAL statement_timeout = %d", max(min(left, rehearsalLimit).Milliseconds(), 1)), nil, nil, nil, nil)
+		}
 		now := strconv.FormatInt(time.Now().UnixMicro(), 10)
 		p.SendQueryStatement(rehearse, [][]byte{one.tx, []byte(now)}, []int16{pgtype.BinaryFormatCode, pgtype.TextFormatCode}, nil)
 	}

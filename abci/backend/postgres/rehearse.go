@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,8 @@ const (
 	rehearsalAttempts = 5 // while blocks are in the way
 	rehearsalPause    = 20 * time.Millisecond
 )
+
+var errNoTime = errors.New("rehearse transaction: the time allowed for it is gone")
 
 var _ backend.Rehearser = (*Backend)(nil)
 
@@ -27,6 +30,9 @@ func (b *Backend) HasPolicies(ctx context.Context) (has bool, err error) {
 // Rehearse implements backend.Rehearser. A block goes first: a rehearsal in its way is cancelled,
 // and tried again.
 func (b *Backend) Rehearse(ctx context.Context, txs [][]byte) ([]backend.Rehearsal, error) {
+	if backend.Allowed(ctx).Gone() {
+		return nil, errNoTime
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown := make([]backend.Rehearsal, 0, len(txs))
@@ -51,7 +57,7 @@ func (b *Backend) rehearsed(ctx context.Context, r *rehearsal) (shown backend.Re
 			}
 			r = b.rehearsals.add(ctx, r.tx)[0]
 		}
-		if shown, err = r.wait(ctx); err == nil || !passing(sqlState(err)) {
+		if shown, err = r.wait(ctx); err == nil || !passing(sqlState(err)) || r.allowed.Gone() {
 			return shown, err
 		}
 	}
