@@ -134,13 +134,13 @@ func TestAGatewaysForgedSignaturesHaveABudget(t *testing.T) {
 	c, work := newClerks(t)
 	now := time.Unix(1_700_000_000, 0)
 	c.app.opened.vain = newVain(func() time.Time { return now })
-	const n = 1000
+	const n = verifyTogether
 	refused, nonce := 0, uint64(0)
 	forge := func() uint32 {
 		nonce++
 		return c.check(abci.CheckTxType_New, c.signedBundle(nonce, n, true))
 	}
-	for range 20 {
+	for range 40 {
 		switch code := forge(); code {
 		case order.CodeOverdrawn:
 			refused++
@@ -153,7 +153,7 @@ func TestAGatewaysForgedSignaturesHaveABudget(t *testing.T) {
 		}
 	}
 	if most := vainMax + found(n, 1); *work > most || refused == 0 {
-		t.Errorf("work %d for 20 forged bundles, want at most %d; %d of them are refused unopened", *work, most, refused)
+		t.Errorf("work %d for 40 forged bundles, want at most %d; %d of them are refused unopened", *work, most, refused)
 	}
 	before := *work
 	right := c.signedBundle(99, 1, false)
@@ -167,21 +167,25 @@ func TestAGatewaysForgedSignaturesHaveABudget(t *testing.T) {
 		t.Error("a block with a right bundle is refused") // A1: the others may know nothing of it
 	}
 	before = *work
+	left := c.app.opened.vain.Left("o0")
 	if c.process(c.signedBundle(100, n, false), c.signedBundle(101, n, true)) || *work != before+once(2*n) {
 		t.Errorf("a block with a forged signature took work %d, want what one without takes", *work-before)
+	}
+	if now := c.app.opened.vain.Left("o0"); now != left-int64(once(2*n)) {
+		t.Errorf("the gateway had %d and has %d left after it", left, now)
 	}
 	before = *work
 	if !c.process(c.signedBundle(100, n, false)) {
 		t.Error("a block with a bundle that stood beside a forged one is refused")
 	}
-	for range 100 { // seconds
+	for range 20 { // seconds
 		now = now.Add(time.Second)
 		for range 7 {
 			forge()
 		}
 	}
-	if most := before + once(n) + 100*order.Work(time.Second/vainEach) + found(n, 1); *work > most {
-		t.Errorf("work %d after 100 seconds, want at most %d", *work, most)
+	if most := before + once(n) + 20*order.Work(time.Second/vainEach) + found(n, 1); *work > most {
+		t.Errorf("work %d after 20 seconds, want at most %d", *work, most)
 	}
 	if now = now.Add(2 * vainMax * vainEach); forge() != order.CodeSignature {
 		t.Error("it is not forgotten")

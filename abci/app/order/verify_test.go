@@ -65,6 +65,20 @@ func TestVerifyClientsJudgesEachBundle(t *testing.T) {
 			t.Errorf("round %d: work %d for %d signatures of which %d are wrong, want at most %d", round, work, signatures, wrong, most)
 		}
 	}
+	const many = 512
+	one, all := make([]order.Candidate, many), make([]order.Candidate, many)
+	for i := range many {
+		all[i] = candidate(t, c, r, uint64(i), 1, 0)
+		if one[i] = all[i]; i != many/3 {
+			one[i] = candidate(t, c, r, uint64(i), 1)
+		}
+	}
+	if _, work := r.VerifyClients(one...); work > 3*many {
+		t.Errorf("work %d for one wrong bundle of %d", work, many)
+	}
+	if _, work := r.VerifyClients(all...); work > 10*many {
+		t.Errorf("work %d for %d wrong bundles", work, many)
+	}
 	if errs, work := r.VerifyClients(); len(errs) != 0 || work != 0 {
 		t.Errorf("%v, work %d for nothing", errs, work)
 	}
