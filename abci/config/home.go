@@ -108,7 +108,7 @@ func (h Home) createKeys() error {
 		return fmt.Errorf("make node key: %w", err)
 	}
 	privval.GenFilePV(h.validatorKey(), h.validatorState()).Save()
-	return nil
+	return h.markUnused("")
 }
 
 // rewrite replaces the configuration of a home made a moment ago.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	cmtjson "github.com/cometbft/cometbft/libs/json"
 	"github.com/cometbft/cometbft/privval"
 	"github.com/cometbft/cometbft/types"
 
@@ -108,6 +109,24 @@ func (h Home) ReadValidator(id string) (*privval.FilePV, error) { return h.readV
 type Signer struct {
 	types.PrivValidator
 	Key privval.FilePVKey
+	// Last is what it signed last when it was opened; nil: another process keeps that.
+	Last   *signer.Last
+	unused string // file that says that the key was never used; empty: it is not there
+}
+
+// Unused reports whether the key was made in this home, and never used.
+func (s *Signer) Unused() bool { return s.unused != "" }
+
+// Use takes that away, on disk when it returns. It comes before the first signature.
+func (s *Signer) Use() error {
+	if s.unused == "" {
+		return nil
+	}
+	if err := signer.Remove(s.unused); err != nil {
+		return fmt.Errorf("note that a validator key is used: %w", err)
+	}
+	s.unused = ""
+	return nil
 }
 
 // Close closes the file of the last signature, where there is one that stays open.
@@ -126,11 +145,23 @@ func (h Home) OpenSigner(id string, slots bool) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened := &Signer{Key: key.Key}
+	if _, err := os.Stat(h.unusedOf(id)); err == nil {
+		opened.unused = h.unusedOf(id)
+	}
 	if slots {
 		s, err := signer.Open(key, h.validatorStateOf(id))
-		return &Signer{s, key.Key}, err
+		if err != nil {
+			return nil, err
+		}
+		opened.PrivValidator, opened.Last = s, s.Last()
+		return opened, nil
 	}
-	return &Signer{key, key.Key}, signer.GiveBack(key, h.validatorStateOf(id))
+	if err := signer.GiveBack(key, h.validatorStateOf(id)); err != nil {
+		return nil, err
+	}
+	opened.PrivValidator, opened.Last = key, signer.LastOf(key)
+	return opened, nil
 }
 
 // NewValidatorKey makes a further validator key, to replace the one that counts, and returns its
@@ -143,16 +174,32 @@ func (h Home) NewValidatorKey() (ed25519.PublicKey, error) {
 		return nil, fmt.Errorf("%s exists already: a key is never overwritten", h.validatorKeyOf(id))
 	}
 	privval.NewFilePV(made.Key.PrivKey, h.validatorKeyOf(id), h.validatorStateOf(id)).Save()
-	return public, nil
+	return public, h.markUnused(id)
 }
 
+// unusedOf is the path of an empty file that is there from when a validator key was made until the
+// home's node first signs with it. A key without it, and without a last signature, may have signed.
+func (h Home) unusedOf(id string) string { return h.Path("data", "priv_validator_state"+id+".unused") }
+
+func (h Home) markUnused(id string) error { return writeNew(h.unusedOf(id), nil, 0o600) }
+
 // readValidator reads a validator's key and last signature. CometBFT's reader ends the process on a
-// missing file; the check before it makes that an error.
+// missing or damaged file; the checks before it make that an error.
 func (h Home) readValidator(id string) (*privval.FilePV, error) {
 	for _, path := range []string{h.validatorKeyOf(id), h.validatorStateOf(id)} {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("read validator key: %w", err)
 		}
+	}
+	if _, err := h.validatorAlone(id); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(h.validatorStateOf(id))
+	if err == nil {
+		err = cmtjson.Unmarshal(text, &privval.FilePVLastSignState{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the last signature: %s is damaged: %w", h.validatorStateOf(id), err)
 	}
 	return privval.LoadFilePV(h.validatorKeyOf(id), h.validatorStateOf(id)), nil
 }

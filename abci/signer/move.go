@@ -74,7 +74,7 @@ func GiveBack(key *privval.FilePV, stateFile string) error {
 	if err := keep(key, stateFile, last); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(path), syncDirectory(path))
+	return Remove(path)
 }
 
 func missing(path string) error {
@@ -92,6 +92,50 @@ func keep(key *privval.FilePV, stateFile string, last Last) (err error) {
 	s.Height, s.Round, s.Step, s.Signature, s.SignBytes = last.Height, last.Round, last.Step, last.Signature, last.SignBytes
 	s.Save()
 	return syncDirectory(stateFile)
+}
+
+// LastOf is the last signature that CometBFT's state of a key holds.
+func LastOf(key *privval.FilePV) *Last {
+	last := lastOf(key.LastSignState)
+	return &last
+}
+
+// Check says why the file beside CometBFT's state of a key cannot be read; nil: it can, or is not
+// there. A signer may write it meanwhile, so Check reads it up to three times.
+func Check(stateFile string) (err error) {
+	for range 3 {
+		var file *slots
+		if file, _, err = openSlots(Path(stateFile)); err == nil {
+			return file.close()
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Forget makes the files of a key's last signature anew: it signed for heights up to after, and for
+// none beyond. With 0 it is a key that signed nothing. The files of before stay beside, as .old.
+func Forget(stateFile string, after int64) error {
+	for _, path := range []string{Path(stateFile), stateFile} {
+		if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	last := Last{Height: after}
+	if after > 0 {
+		last.Round, last.Step = math.MaxInt32, stepPrecommit
+	}
+	return Replace(stateFile, fmt.Appendf(nil, "{\"height\":\"%d\",\"round\":%d,\"step\":%d}\n", last.Height, last.Round, last.Step))
+}
+
+// Remove removes a file, on disk when it returns. One that is not there is no error.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDirectory(path)
 }
 
 func lastOf(s privval.FilePVLastSignState) Last {

@@ -84,6 +84,12 @@ func Open(key *privval.FilePV, stateFile string) (*Signer, error) {
 	return &Signer{key: key.Key.PrivKey, last: last, file: file}, nil
 }
 
+// Last is what was signed last.
+func (s *Signer) Last() *Last {
+	last := s.last
+	return &last
+}
+
 // Close closes the file. The signer then refuses everything new.
 func (s *Signer) Close() error { return s.file.close() }
 

@@ -109,37 +109,36 @@ func TestSignerDecidesAsCometBFT(t *testing.T) {
 	}
 }
 
-// A write that is torn anywhere leaves the signature before it, and the signer signs on.
-func TestTornWriteLeavesTheSignatureBefore(t *testing.T) {
-	for _, last := range []int64{6, 7} { // the next record goes to one place or the other
+// A damaged record of the last signature is told and refused, be it the newest or the one before,
+// wherever the damage is. Nothing is signed from the record before.
+func TestADamagedRecordIsRefused(t *testing.T) {
+	for _, last := range []int64{1, 6, 7} { // the newest record is in one place or the other
 		p := newPlace(t)
 		s := p.open(t)
 		for h := int64(1); h <= last; h++ {
 			must(t, s.SignVote(chain, precommit(h)))
 		}
-		before, err := os.ReadFile(Path(p.state))
-		must(t, err)
-		must(t, s.SignVote(chain, precommit(last+1)))
-		number := s.file.(*slots).number
 		must(t, s.Close())
-		after, err := os.ReadFile(Path(p.state))
+		good, err := os.ReadFile(Path(p.state))
 		must(t, err)
-		at := int(number%2) * pageBytes // where the newest record is
-		for cut := 0; cut < recordBytes; cut += 29 {
-			for _, tail := range [][]byte{before[at+cut : at+recordBytes], make([]byte, recordBytes-cut)} {
-				torn := slices.Concat(before[:at], after[at:at+cut], tail, before[at+recordBytes:])
-				must(t, os.WriteFile(Path(p.state), torn, 0o600))
-				again := p.open(t)
-				if again.last.Height != last {
-					t.Fatalf("cut at %d: the last signature is of height %d, want %d", cut, again.last.Height, last)
+		for _, at := range []int{0, pageBytes} {
+			for cut := 0; cut < recordBytes; cut += 29 {
+				zeroed := slices.Concat(good[:at+cut], make([]byte, recordBytes-cut), good[at+recordBytes:])
+				flipped := slices.Clone(good)
+				flipped[at+cut] ^= 0x10
+				for name, file := range map[string][]byte{"zeros from": zeroed, "a bit at": flipped} {
+					if slices.Equal(file, good) {
+						continue // the end of a record is zeros
+					}
+					must(t, os.WriteFile(Path(p.state), file, 0o600))
+					if again, err := Open(p.comet(), p.state); err == nil || !strings.Contains(err.Error(), "damaged") {
+						t.Fatalf("%d signed, %s %d of the record at %d: %v, %v", last, name, cut, at, again, err)
+					}
 				}
-				if err := again.SignVote(chain, vote(last, 0, cmtproto.PrecommitType, 2, last)); err == nil {
-					t.Fatalf("cut at %d: another vote of height %d is signed", cut, last)
-				}
-				must(t, again.SignVote(chain, precommit(last+1)))
-				must(t, again.Close())
 			}
 		}
+		must(t, os.WriteFile(Path(p.state), good, 0o600))
+		must(t, p.open(t).Close())
 	}
 }
 
@@ -220,7 +219,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	must(t, s.Close())
 	good, err := os.ReadFile(Path(p.state))
 	must(t, err)
-	older, err := (&Last{Height: 1, SignBytes: []byte{1}, Signature: []byte{1}}).encode(3)
+	older, err := (&Last{Height: 1, SignBytes: []byte{1}, Signature: []byte{1}}).encode(5)
 	must(t, err)
 	for name, content := range map[string][]byte{
 		"both records": make([]byte, fileBytes), "its end": good[:fileBytes-1], "more than its end": append(slices.Clone(good), 0),

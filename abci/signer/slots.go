@@ -51,7 +51,7 @@ func checksum(record []byte) []byte {
 	return sum[:]
 }
 
-var errDamaged = errors.New("a damaged record")
+var errDamaged = errors.New("a damaged record: it may be the newest, so what the key signed last is not known (\"chainify sign-again\" goes on without it)")
 
 // decode accepts exactly what encode makes.
 func decode(record []byte) (l Last, number uint64, err error) {
@@ -72,29 +72,33 @@ func decode(record []byte) (l Last, number uint64, err error) {
 	return l, number, nil
 }
 
-// newest finds the record that counts in a whole file.
+// newest finds the record that counts in a whole file. A damaged record may be the newest one, so
+// newest refuses it, whichever it is.
 func newest(file []byte) (last Last, number uint64, err error) {
 	if len(file) != fileBytes {
 		return last, 0, fmt.Errorf("%d bytes, want %d", len(file), fileBytes)
 	}
-	found := false
-	for place := range uint64(2) {
-		l, n, err := decode(file[place*pageBytes:][:recordBytes])
-		if err != nil || n%2 != place {
-			continue // torn by a crash, and nobody saw what it would have held; or never written
-		}
-		if found && (n != number+1 && n+1 != number || last.compare(l.Height, l.Round, l.Step) == sign(int64(n-number))) {
-			return last, 0, errors.New("its two records contradict each other")
-		}
-		if !found || n > number {
-			last, number = l, n
-		}
-		found = true
+	first, n, err := decode(file[:recordBytes])
+	if err != nil || n%2 != 0 {
+		return last, 0, fmt.Errorf("its first record: %w", errDamaged)
 	}
-	if !found {
-		return last, 0, errors.New("both of its records are damaged")
+	// A release before made files without the second record. In one of this release, which signed
+	// nothing yet, both hold the same.
+	if n == 0 && len(bytes.Trim(file[pageBytes:], "\x00")) == 0 {
+		return first, 0, nil
 	}
-	return last, number, nil
+	second, m, err := decode(file[pageBytes:][:recordBytes])
+	if err != nil || m%2 != 1 {
+		return last, 0, fmt.Errorf("its second record: %w", errDamaged)
+	}
+	older, newer, number := &first, &second, m
+	if n > m {
+		older, newer, number = &second, &first, n
+	}
+	if n+1 != m && m+1 != n || older.compare(newer.Height, newer.Round, newer.Step) > 0 {
+		return last, 0, errors.New("its two records contradict each other")
+	}
+	return *newer, number, nil
 }
 
 // openSlots opens a file that is there.
@@ -117,12 +121,19 @@ func openSlots(path string) (*slots, Last, error) {
 
 // createSlots makes the file, on disk with its name when it returns.
 func createSlots(path string, last Last) error {
-	record, err := last.encode(0)
-	if err != nil {
-		return err
-	}
 	content := make([]byte, fileBytes)
-	copy(content, record)
+	for number := range uint64(2) {
+		record, err := last.encode(number)
+		if err != nil {
+			return err
+		}
+		copy(content[number*pageBytes:], record)
+	}
+	return Replace(path, content)
+}
+
+// Replace writes a file in place of one that may be there, on disk with its name when it returns.
+func Replace(path string, content []byte) error {
 	made := path + ".new"
 	file, err := os.OpenFile(made, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
