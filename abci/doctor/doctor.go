@@ -41,7 +41,7 @@ func warn(check, found, mend string) Finding { return Finding{Warn, check, found
 func Examine(ctx context.Context, home config.Home, c config.Config, version string) []Finding {
 	findings := examineHome(home, c)
 	machine := readMachine(ctx, home, c)
-	findings = append(findings, checkGenesis(home, c, machine.members), checkKeys(home, c, machine.members))
+	findings = append(findings, checkGenesis(home, c, machine.members), checkKeys(home, c, machine.members), checkSigning(home, c))
 	findings = append(findings, judgeMachine(machine, c)...)
 	if c.Database.DSN != "" {
 		conditions, told := engines.Examine(ctx, c.Database.DSN)

@@ -212,6 +212,25 @@ func checkKeys(home config.Home, c config.Config, members []*wire.Member) Findin
 	return judgeKeys(home, c.Organisation, c.Consensus.SignerListen != "", members)
 }
 
+// checkSigning: the node knows what its validator key signed last, and is alone with the key.
+func checkSigning(home config.Home, c config.Config) Finding {
+	const check, mend = "signatures", "Stop the other process with this validator key for good. Then stop this node, and run chainify sign-again."
+	kept, err := home.Signing()
+	if err == nil && c.Consensus.SignerListen == "" {
+		err = home.CheckLastSignatures()
+	}
+	switch {
+	case err != nil:
+		return bad(check, err.Error(), "Take the files from where the key signed last, or run chainify sign-again.")
+	case kept.Elsewhere != nil:
+		return bad(check, fmt.Sprintf("another process signs with this node's validator key, seen at order block %d: the node signs nothing", kept.Elsewhere.Height), mend)
+	case kept.DoubtSince != nil:
+		return warn(check, "what the validator key signed last is not known since "+kept.DoubtSince.Format(time.RFC3339)+": the node signs after the others have decided further order blocks",
+			"Connect the node with all other organisations. chainify status says which are missing.")
+	}
+	return fine(check, "the last is known")
+}
+
 // checkGenesis: the organisation is in it, or joined since, with a database if it has one here.
 // members are those of now, of a node that runs; nil: unknown.
 func checkGenesis(home config.Home, c config.Config, members []*wire.Member) Finding {

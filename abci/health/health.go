@@ -25,6 +25,8 @@ func Wrong(s *wire.StatusResponse) []string {
 		wrong = append(wrong, "the database deviated and is being put right (chainify.deviations)"+after(s.Reason))
 	case "failing":
 		wrong = append(wrong, "this machine cannot execute a block that the other organisations agree on"+after(s.Reason))
+	case "signed_elsewhere":
+		wrong = append(wrong, "this node signs nothing until an operator acts"+after(s.Reason)+"; stop the other process for good, then \"chainify sign-again\" here")
 	case "excluded":
 		wrong = append(wrong, "excluded: the database is beyond repair by itself ("+s.Reason+"); nothing is executed, reads are stale (operator guide; then \"chainify rejoin\")")
 	default:

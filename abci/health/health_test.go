@@ -35,6 +35,7 @@ func TestWhatIsWrongIsToldWorstFirst(t *testing.T) {
 			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 1, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 1}}}
 		}), []string{"the node stops there", "the program of bolt"}},
 		"recovery":                             {well(func(s *wire.StatusResponse) { s.State = "recovering" }), []string{"chainify.deviations"}},
+		"another process signs":                {well(func(s *wire.StatusResponse) { s.State, s.Reason = "signed_elsewhere", "at order block 7" }), []string{"at order block 7"}},
 		"excluded, and why":                    {well(func(s *wire.StatusResponse) { s.State, s.Reason = "excluded", "no checkpoint" }), []string{"(no checkpoint)"}},
 		"a state that this version knows not":  {well(func(s *wire.StatusResponse) { s.State = "dreaming" }), []string{`"dreaming"`}},
 		"outside, cut off and lagging at once": {well(func(s *wire.StatusResponse) { s.Outside, s.Peers, s.LastOrdered = true, 0, 20 }), []string{`"acme" takes no part`, "no other node", "13 blocks"}},

@@ -30,7 +30,7 @@ type Standing struct {
 }
 
 // States are all that a node can be in (spec/proto/node.proto).
-var States = []string{"serving", "executing", "recovering", "failing", "catching_up", "database_down", "excluded", "ordering_only", "standby"}
+var States = []string{"serving", "executing", "recovering", "failing", "catching_up", "database_down", "excluded", "ordering_only", "standby", "signed_elsewhere"}
 
 // inspectLimit bounds what a database that hangs adds to Prometheus' question.
 const inspectLimit = 2 * time.Second

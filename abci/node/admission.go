@@ -247,6 +247,11 @@ func (a *admission) organisationOf(peer p2p.Peer) string {
 	return a.vouchedBy(peer, []*order.Registry{a.registry()})
 }
 
+// organisationShown is the member that vouches for a node by what the node shows; empty: none does.
+func (a *admission) organisationShown(peer remote.Peer) string {
+	return a.vouchedIn([]string{peer.Moniker}, p2p.ID(peer.ID), []*order.Registry{a.registry()})
+}
+
 // voiceOf is the organisation that vouches for a connected node, or the node itself: then its
 // operator named it. So an organisation has one voice, however many nodes it vouches for.
 func (a *admission) voiceOf(peer p2p.Peer) string {
@@ -268,13 +273,17 @@ func (a *admission) memberOf(peer p2p.Peer) string {
 
 // vouchedBy is the organisation in one of the registries that vouches for a node; empty: none does.
 func (a *admission) vouchedBy(peer p2p.Peer, registries []*order.Registry) string {
-	for _, text := range []string{a.heardOf(peer.ID()), shownBy(peer)} {
+	return a.vouchedIn([]string{a.heardOf(peer.ID()), shownBy(peer)}, peer.ID(), registries)
+}
+
+func (a *admission) vouchedIn(texts []string, id p2p.ID, registries []*order.Registry) string {
+	for _, text := range texts {
 		vouch, err := wire.ParseVouch(text)
 		if err != nil {
 			continue
 		}
 		for _, r := range registries {
-			if vouch.By(r.Keys(vouch.Organisation), a.chainID, string(peer.ID())) {
+			if vouch.By(r.Keys(vouch.Organisation), a.chainID, string(id)) {
 				return vouch.Organisation
 			}
 		}

@@ -25,6 +25,15 @@ func (n *node) registry() *order.Registry {
 	return n.founded
 }
 
+// next is the height that is decided next, as far as the application has come.
+func (n *node) next() int64 {
+	if n.app == nil {
+		return 1
+	}
+	s, _ := n.app.Status()
+	return max(s.Height, n.height.Load()) + 1
+}
+
 // ordersOnly tells that the organisation is one without a database.
 func (n *node) ordersOnly() bool {
 	_, orderingOnly := n.registry().Knows(n.opt.Config.Organisation)
@@ -86,7 +95,9 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		out.Protocol = n.protocol(order)
 	}
 	out.Environment = n.environmentStatus()
-	switch silent := n.silence.check(); {
+	switch stopped, silent := n.silence.why(n.keys.counts(), n.next()); {
+	case stopped && !n.standby:
+		out.State, out.Reason = "signed_elsewhere", silent.Error()
 	case n.order.catchingUp():
 		out.State = "catching_up"
 	case n.standby:

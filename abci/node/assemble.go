@@ -51,6 +51,7 @@ func (n *node) assemble() error {
 	} else {
 		n.order = &ordering{ending: make(chan struct{})}
 	}
+	n.silence.attach(n.order)
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
@@ -82,7 +83,7 @@ func (n *node) openKeys() (err error) {
 			return err
 		}
 	}
-	if n.silence, err = newSilence(memory{n.store}, n.log); err != nil {
+	if n.silence, err = newSilence(n); err != nil {
 		return err
 	}
 	n.keys, err = newKeys(n, remote)

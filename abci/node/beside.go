@@ -64,6 +64,8 @@ type beside struct {
 	mu     sync.Mutex // guards all below
 	status remote.Status
 	known  bool // CometBFT answered when it was asked last
+	// heights are those that peers work on, by organisation, while the node's key waits for them.
+	heights map[string]int64
 }
 
 var _ orderer = (*beside)(nil)
@@ -89,6 +91,7 @@ func (b *beside) open(n *node) (err error) {
 	if n.opt.Application != nil {
 		application = n.opt.Application(application)
 	}
+	application = showing{application, n.silence}
 	b.server = remote.NewServer(besideApp{application, b}, n.log.With("part", "cometbft"))
 	b.server.Connected = b.connected
 	if err := b.bodies.open(); err != nil {
@@ -263,7 +266,33 @@ func (b *beside) look(ctx context.Context, dials map[string]*redial) bool {
 		return false
 	}
 	b.admits.learn(status.Peers)
+	if b.n.silence.waits(b.n.keys.counts()) {
+		b.askHeights(ctx, status.Peers)
+	}
 	return b.dial(ctx, status.Peers, dials) && !status.CatchingUp
+}
+
+// askHeights asks how far the peers are. A vote that CometBFT asked for in vain is asked for again
+// only when CometBFT starts anew, so it is let go once the key may sign.
+func (b *beside) askHeights(ctx context.Context, peers []remote.Peer) {
+	told, err := b.rpc.Heights(ctx)
+	if err != nil {
+		b.n.log.Debug("how far the peers are is not known", "error", err)
+		return
+	}
+	heights := map[string]int64{}
+	for _, p := range peers {
+		if of := b.admits.organisationShown(p); of != "" {
+			heights[of] = max(heights[of], told[p.ID])
+		}
+	}
+	b.mu.Lock()
+	b.heights = heights
+	b.mu.Unlock()
+	if b.n.silence.again(b.n.keys.counts(), b.n.next()) != nil {
+		b.n.log.Info("CometBFT is let go: started again, it asks for the vote that it did not get")
+		b.server.Drop()
+	}
 }
 
 // dial has CometBFT connect with the peers of the configuration, by the rule of peering. It tells
@@ -334,6 +363,7 @@ func (b *beside) listen(ctx context.Context) error {
 	})
 	err := b.rpc.Votes(ctx, func(v *types.Vote) {
 		heard.Store(v.Height)
+		b.n.silence.heard(v)
 		b.n.app.Precommitted(v)
 	})
 	cancel()
@@ -440,6 +470,17 @@ func (b *beside) peers() uint32 {
 
 // programs implements orderer: CometBFT alone does not carry what programs know.
 func (b *beside) programs() map[string]uint32 { return map[string]uint32{} }
+
+// reported implements orderer. CometBFT ends with this process, so its connections are younger. It
+// is not asked here: it may wait for a signature.
+func (b *beside) reported() map[string]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heights
+}
+
+// counted implements orderer: that is not asked for.
+func (b *beside) counted(height int64, _ []byte) bool { return height > 0 }
 
 // environments implements orderer: CometBFT alone does not carry them.
 func (b *beside) environments(*node) map[string][]backend.EnvironmentDifference { return nil }

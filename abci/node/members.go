@@ -11,11 +11,13 @@ import (
 	"sync"
 
 	cmtcrypto "github.com/cometbft/cometbft/crypto"
+	cmted25519 "github.com/cometbft/cometbft/crypto/ed25519"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/signer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -29,11 +31,13 @@ type keys struct {
 	registry     func() *order.Registry
 	slots        bool           // as Home.OpenSigner takes it
 	remote       *config.Signer // in place of the home's validator keys; nil: there is none
-	// silent is why nothing may be signed; nil: it may. quiet is the same of a node that took over
-	// alone.
-	silent, quiet func() error
-	shown         string // the vouch of a standby's home; empty: the keys of the home sign one
-	log           *slog.Logger
+	// silent is why nothing may be signed; nil: it may. silence says so for one key and height.
+	silent  func() error
+	silence *silence
+	next    func() int64     // the height that is decided next
+	nobody  cmtcrypto.PubKey // of a key that is no validator's
+	shown   string           // the vouch of a standby's home; empty: the keys of the home sign one
+	log     *slog.Logger
 
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
@@ -52,7 +56,7 @@ func newKeys(n *node, remote *config.Signer) (*keys, error) {
 		return nil, err
 	}
 	k := &keys{
-		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: n.registry, silent: n.silent, quiet: n.silence.check, slots: c.Consensus.ExpressLane, remote: remote, log: n.log, validators: map[string]*config.Signer{},
+		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: n.registry, silent: n.newerProtocol, silence: n.silence, next: n.next, nobody: cmted25519.GenPrivKey().PubKey(), slots: c.Consensus.ExpressLane, remote: remote, log: n.log, validators: map[string]*config.Signer{},
 	}
 	if n.standby {
 		if k.shown, err = home.Vouch(); err != nil {
@@ -197,16 +201,22 @@ func (k *keys) Gateway() ed25519.PrivateKey {
 	return k.gateway
 }
 
-// GetPubKey implements types.PrivValidator: CometBFT asks after each block. While a node that took
-// over is silent, its key is that which the home was made with, so that CometBFT asks for no vote.
-func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
+// counts is the validator key that counts, or that the home was made with.
+func (k *keys) counts() *config.Signer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current()
-	if made := k.validators[""]; made != nil && k.quiet() != nil {
-		return made.GetPubKey()
+	return k.validator
+}
+
+// GetPubKey implements types.PrivValidator: CometBFT asks after each block. While the key may not
+// sign for the next height, it is told another one, so that it asks for no vote.
+func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
+	v := k.counts()
+	if k.silence.quiet(v, k.next()) {
+		return k.nobody, nil
 	}
-	return k.validator.GetPubKey()
+	return v.GetPubKey()
 }
 
 // SignVote implements types.PrivValidator.
@@ -217,9 +227,17 @@ func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, v := range k.validators {
-		if string(v.Key.Address) == string(vote.ValidatorAddress) {
-			return v.SignVote(chainID, vote)
+		if string(v.Key.Address) != string(vote.ValidatorAddress) {
+			continue
 		}
+		if err := k.silence.may(v, vote.Height); err != nil {
+			k.silence.vain(vote)
+			return fmt.Errorf("sign vote: %w", err)
+		}
+		if err := errors.Join(v.Use(), v.SignVote(chainID, vote)); err != nil {
+			return err
+		}
+		return k.silence.made(v, signer.StepOf(vote.Height, vote.Round, vote.Type), vote.Signature)
 	}
 	return fmt.Errorf("sign vote: no key of validator %X", vote.ValidatorAddress)
 }
@@ -231,5 +249,11 @@ func (k *keys) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.validator.SignProposal(chainID, proposal)
+	if err := k.silence.may(k.validator, proposal.Height); err != nil {
+		return fmt.Errorf("sign proposal: %w", err)
+	}
+	if err := errors.Join(k.validator.Use(), k.validator.SignProposal(chainID, proposal)); err != nil {
+		return err
+	}
+	return k.silence.made(k.validator, signer.ProposalStep(proposal.Height, proposal.Round), proposal.Signature)
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
 
@@ -64,33 +63,6 @@ func (m memory) Follow(f postgres.Followed) error {
 	}
 	if err != nil {
 		return fmt.Errorf("keep which database server is followed: %w", err)
-	}
-	return nil
-}
-
-var takenOverKey = []byte("node/taken-over")
-
-// TakenOver is when the node took over from a lost one, while it signs nothing for that; zero: it
-// may.
-func (m memory) TakenOver() (at time.Time, err error) {
-	raw, err := m.db.Get(takenOverKey)
-	if err == nil && raw != nil {
-		err = at.UnmarshalText(raw)
-	}
-	if err != nil {
-		return at, fmt.Errorf("read when the node took over: %w", err)
-	}
-	return at, nil
-}
-
-// TakeOver keeps what TakenOver returns, waiting for the disk.
-func (m memory) TakeOver(at time.Time) error {
-	raw, err := at.MarshalText()
-	if err == nil {
-		err = m.db.SetSync(takenOverKey, raw)
-	}
-	if err != nil {
-		return fmt.Errorf("keep when the node took over: %w", err)
 	}
 	return nil
 }

@@ -43,6 +43,12 @@ type orderer interface {
 	// environments are what databases of other organisations, whose nodes are connected, lean on
 	// otherwise than this one's, by organisation.
 	environments(n *node) map[string][]backend.EnvironmentDifference
+	// reported are the heights that the nodes of each organisation work on, the greatest of those
+	// that are connected. Each told its own on a connection made after this process began.
+	reported() map[string]int64
+	// counted tells that a key was a validator's at a height, or that this is not known; false at
+	// height 0.
+	counted(height int64, address []byte) bool
 	// laneCounts are those of the express lane; false: it is off.
 	laneCounts() (lane.Counts, bool)
 }

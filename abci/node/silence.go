@@ -1,70 +1,307 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+
+	abci "github.com/cometbft/cometbft/abci/types"
+	"github.com/cometbft/cometbft/p2p"
+	cmtcons "github.com/cometbft/cometbft/proto/tendermint/consensus"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	"github.com/cometbft/cometbft/state"
+	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/signer"
 )
 
-// clockMargin is by how much the clocks of validators may differ from this node's.
-const clockMargin = 10 * time.Second
-
-// silence keeps a node that took the validator key of a lost one over from contradicting what that
-// one signed last, which nobody knows.
-//
-// Invariant A14: such a node signs nothing until an order block was decided whose time is after
-// the take-over. The time of a block is a median of the times at which validators signed for the
-// block before it (CometBFT's BFT time). So this block was proposed after the take-over, and the
-// lost node, which had ended by then, signed for no later height.
+// silence tells the guards of the home's validator keys what the node learns, and keeps over a
+// restart what they find. signer.Guard decides.
 type silence struct {
-	memory memory
-	log    *slog.Logger
+	home     config.Home
+	chainID  string
+	registry func() *order.Registry
+	log      *slog.Logger
 
-	mu    sync.Mutex // guards since
-	since time.Time  // of the take-over; zero: the node may sign
+	mu      sync.Mutex // guards all below
+	order   orderer    // nil: not made yet
+	kept    config.Signing
+	reports signer.Reports
+	guards  map[string]*signer.Guard // by the key's address
+	keys    map[string]*config.Signer
+	asked   *cmtproto.Vote // that CometBFT asked for last, in vain; nil: none
 }
 
-// errSilent is why a node that took over signs nothing yet.
-var errSilent = errors.New("the order has no block yet that is later than the take-over: what the lost node signed last is not known")
-
-func newSilence(m memory, log *slog.Logger) (*silence, error) {
-	since, err := m.TakenOver()
-	if err == nil && !since.IsZero() {
-		log.Info("the node signs nothing before the others have decided a block after the take-over", "since", since)
+func newSilence(n *node) (*silence, error) {
+	kept, err := n.opt.Home.Signing()
+	if err != nil {
+		return nil, err
 	}
-	return &silence{memory: m, log: log, since: since}, err
+	return &silence{
+		home: n.opt.Home, chainID: n.founded.ChainID(), registry: n.registry, log: n.log.With("part", "signing"), kept: kept,
+		guards: map[string]*signer.Guard{}, keys: map[string]*config.Signer{},
+	}, nil
 }
 
-// check is errSilent, or nil.
-func (s *silence) check() error {
+// attach gives it the order to ask.
+func (s *silence) attach(order orderer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.since.IsZero() {
+	s.order = order
+}
+
+// guard is that of a key. Called with mu held.
+func (s *silence) guard(key *config.Signer) *signer.Guard {
+	address := string(key.Key.Address)
+	g := s.guards[address]
+	if g == nil {
+		lost := key.Last != nil && key.Last.Height == 0 && !key.Unused()
+		g = signer.NewGuard(key.Last, lost || s.kept.DoubtSince != nil, s.kept.Elsewhere != nil)
+		s.guards[address], s.keys[address] = g, key
+		if g.Doubts() && !g.Stopped() {
+			s.log.Info("what a validator key signed last is not known: it signs only for heights that it cannot have been used for", "validator", key.Key.Address)
+		}
+	}
+	return g
+}
+
+// powers are the votes of the order, as the key of an address sees them.
+func (s *silence) powers(address string) signer.Powers {
+	p := signer.Powers{Others: map[string]int64{}}
+	for _, o := range s.registry().Record().Organisations {
+		for _, v := range o.Validators {
+			if of := order.AddressOf(v.Key); string(of[:]) == address {
+				p.Key += v.Power
+			} else {
+				p.Others[o.Name] += v.Power
+			}
+		}
+	}
+	return p
+}
+
+// look asks the connected nodes how far they are, until enough have told. Called with mu held.
+func (s *silence) look(p signer.Powers) (reach int64) {
+	if reach = s.reports.Reach(p); reach == 0 && s.order != nil {
+		s.reports.Take(s.order.reported())
+		reach = s.reports.Reach(p)
+	}
+	return reach
+}
+
+// waits reports whether the connected nodes have to tell more of how far they are.
+func (s *silence) waits(counts *config.Signer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked != nil || s.reports.Reach(s.powers(string(counts.Key.Address))) == 0
+}
+
+// standing is how far the order is. Called with mu held.
+func (s *silence) standing(address string, height int64) signer.Standing {
+	p := s.powers(address)
+	reach := s.look(p)
+	first := p.Key > 0 && s.order != nil && !s.order.counted(height-1, []byte(address)) && s.reports.Begins(height, p)
+	return signer.Standing{Reach: reach, First: first}
+}
+
+// may says why a key signs nothing for a height; nil: it signs.
+func (s *silence) may(key *config.Signer, height int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mayNow(key, height)
+}
+
+func (s *silence) mayNow(key *config.Signer, height int64) error {
+	g := s.guard(key)
+	if !g.Doubts() {
 		return nil
 	}
-	return errSilent
+	address, stopped := string(key.Key.Address), g.Stopped()
+	standing := s.standing(address, height)
+	err := g.May(height, standing)
+	if g.Stopped() && !stopped {
+		s.keep(g, height)
+	}
+	switch {
+	case !errors.Is(err, signer.ErrSilent):
+		return err
+	case standing.Reach > 0:
+		return fmt.Errorf("%w: it signs after order block %d, up to which it may have been used", err, standing.Reach+1)
+	}
+	return fmt.Errorf("%w: it waits until all of these have told how far the order is: %s", err, strings.Join(s.reports.Missing(s.powers(address)), ", "))
 }
 
-// decided takes the time of a decided order block, in microseconds since the Unix epoch.
-func (s *silence) decided(micro int64) {
+// quiet reports whether CometBFT should not ask for signatures of a key for a height.
+func (s *silence) quiet(key *config.Signer, height int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.since.IsZero() || !time.UnixMicro(micro).After(s.since.Add(clockMargin)) {
-		return
-	}
-	if err := s.memory.TakeOver(time.Time{}); err != nil {
-		s.log.Error("the node signs nothing yet", "error", err)
-		return
-	}
-	s.since = time.Time{}
-	s.log.Info("the node signs from now on")
+	g := s.guard(key)
+	return g.Doubts() && (g.Stopped() || s.order == nil || s.order.counted(height-1, key.Key.Address)) && s.mayNow(key, height) != nil
 }
 
-// silent is why the node may sign nothing; nil: it may.
-func (n *node) silent() error {
-	if err := n.newerProtocol(); err != nil {
-		return err
+// vain notes a vote that CometBFT asked for and did not get.
+func (s *silence) vain(vote *cmtproto.Vote) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := *vote
+	s.asked = &asked
+}
+
+// again looks once more, and gives out the vote that was asked for in vain once it may be signed;
+// nil: there is none. next is the height that is decided next.
+func (s *silence) again(counts *config.Signer, next int64) *cmtproto.Vote {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look(s.powers(string(counts.Key.Address)))
+	if s.asked == nil {
+		return nil
 	}
-	return n.silence.check()
+	asked := s.asked
+	if asked.Height < next {
+		s.asked = nil
+		return nil
+	}
+	key := s.keys[string(asked.ValidatorAddress)]
+	if key == nil || s.mayNow(key, asked.Height) != nil {
+		return nil
+	}
+	s.asked = nil
+	return asked
+}
+
+// made is told of each signature before it leaves.
+func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.guard(key)
+	doubted := g.Doubts()
+	g.Made(at, signature)
+	if !doubted {
+		return nil
+	}
+	s.log.Info("the node signs from now on", "height", at.Height)
+	if s.kept.DoubtSince == nil {
+		return nil
+	}
+	s.kept.DoubtSince = nil
+	return s.home.KeepSigning(s.kept)
+}
+
+// overheard takes a vote that a node sent, before CometBFT has checked it: CometBFT tells nobody of
+// a vote that contradicts one of its own. Votes far from the next height cost no signature's check.
+func (s *silence) overheard(raw *cmtproto.Vote, next int64) {
+	if h := raw.GetHeight(); h < next-1 || h > next+1 {
+		return
+	}
+	s.mu.Lock()
+	key := s.keys[string(raw.GetValidatorAddress())]
+	s.mu.Unlock()
+	if key == nil {
+		return
+	}
+	vote, err := types.VoteFromProto(raw)
+	if err == nil && vote.Verify(s.chainID, key.Key.PubKey) == nil {
+		s.heard(vote)
+	}
+}
+
+// heard takes a vote whose signature is true.
+func (s *silence) heard(vote *types.Vote) {
+	at := signer.StepOf(vote.Height, vote.Round, vote.Type)
+	s.learn(string(vote.ValidatorAddress), vote.Height, func(g *signer.Guard, order signer.Standing) bool { return g.Heard(at, vote.Signature, order) })
+}
+
+// decided takes an order block: which keys precommitted the block before it, and of which it has
+// evidence.
+func (s *silence) decided(height int64, commit abci.CommitInfo, evidence []abci.Misbehavior) {
+	for _, v := range commit.Votes {
+		if v.BlockIdFlag == cmtproto.BlockIDFlagCommit || v.BlockIdFlag == cmtproto.BlockIDFlagNil {
+			s.learn(string(v.Validator.Address), height-1, func(g *signer.Guard, order signer.Standing) bool { return g.Decided(height-1, order) })
+		}
+	}
+	for _, e := range evidence {
+		s.learn(string(e.Validator.Address), e.Height, func(g *signer.Guard, order signer.Standing) bool { return g.Twice(e.Height, order) })
+	}
+}
+
+// learn tells a key's guard something, and keeps what it finds.
+func (s *silence) learn(address string, height int64, tell func(*signer.Guard, signer.Standing) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.guards[address]
+	if g == nil || !tell(g, signer.Standing{Reach: s.reports.Reach(s.powers(address))}) {
+		return
+	}
+	s.keep(g, height)
+}
+
+// keep keeps that a key was used elsewhere. Called with mu held.
+func (s *silence) keep(g *signer.Guard, height int64) {
+	now := time.Now().UTC()
+	next := s.kept
+	switch {
+	case g.Stopped() && next.Elsewhere == nil:
+		next.Elsewhere = &config.Elsewhere{Height: height, At: now}
+		s.log.Error("another process signs with this node's validator key: this node signs nothing any more. Stop the other one for good, then \"chainify sign-again\"", "height", height)
+	case !g.Stopped() && next.DoubtSince == nil:
+		next.DoubtSince = &now
+		s.log.Warn("this node's validator key signed what this node did not: it signs nothing before heights that the key cannot have been used for", "height", height)
+	default:
+		return
+	}
+	s.kept = next
+	if err := s.home.KeepSigning(next); err != nil {
+		s.log.Error("a restart may forget that the node must not sign", "error", err)
+	}
+}
+
+// why says why a key that counts signs nothing for a height; nil: it signs. stopped: for good.
+func (s *silence) why(key *config.Signer, height int64) (stopped bool, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept.Elsewhere != nil {
+		return true, fmt.Errorf("%w: seen at order block %d, on %s", signer.ErrElsewhere, s.kept.Elsewhere.Height, s.kept.Elsewhere.At.Format(time.RFC3339))
+	}
+	if s.powers(string(key.Key.Address)).Key == 0 {
+		return false, nil
+	}
+	return false, s.mayNow(key, height)
+}
+
+// showing is an application that shows its node's silence what is decided.
+type showing struct {
+	abci.Application
+	silence *silence
+}
+
+// FinalizeBlock implements abci.Application.
+func (w showing) FinalizeBlock(ctx context.Context, req *abci.RequestFinalizeBlock) (*abci.ResponseFinalizeBlock, error) {
+	w.silence.decided(req.Height, req.DecidedLastCommit, req.Misbehavior)
+	return w.Application.FinalizeBlock(ctx, req)
+}
+
+// listening is CometBFT's consensus, or the express lane before it, whose votes are overheard.
+type listening struct {
+	consensusReactor
+	overheard func(*cmtproto.Vote)
+}
+
+// consensusReactor is all that CometBFT asks of its consensus by name.
+type consensusReactor interface {
+	p2p.Reactor
+	SwitchToConsensus(state state.State, skipWAL bool)
+}
+
+// Receive implements p2p.Reactor.
+func (l listening) Receive(e p2p.Envelope) {
+	if m, ok := e.Message.(*cmtcons.Vote); ok {
+		l.overheard(m.Vote)
+	}
+	l.consensusReactor.Receive(e)
 }

@@ -16,8 +16,8 @@ import (
 // TakeOver has the home of a standby, whose node does not run, take the place of a lost node. from
 // is a copy of the lost node's home. Its keys are copied. With signed its last signatures are
 // copied as well, and have to be those that its disk had when it had stopped. Without them, and
-// without a signer of its own, the node signs nothing before the others have gone on. TakeOver can
-// be called again after a failure.
+// without a signer of its own, the node signs only for heights that the lost node cannot have
+// signed for (A14). TakeOver can be called again after a failure.
 func TakeOver(home, from config.Home, signed bool) error {
 	c, err := config.Load(string(home))
 	if err != nil {
@@ -44,7 +44,8 @@ func TakeOver(home, from config.Home, signed bool) error {
 	}
 	if c.Consensus.SignerListen == "" {
 		if !signed {
-			if err := (memory{db}).TakeOver(time.Now()); err != nil {
+			now := time.Now().UTC()
+			if err := home.KeepSigning(config.Signing{DoubtSince: &now}); err != nil {
 				return err
 			}
 		}

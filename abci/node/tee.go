@@ -28,7 +28,6 @@ func (t tee) Decided(d wire.Decision) {
 		t.node.gateway.Ordered(d.Ordered)
 	}
 	t.node.decided(d.Height, ids)
-	t.node.silence.decided(d.TimeMicro)
 	t.node.metrics.Decided(d)
 	t.Shell.Decided(d)
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,6 +122,28 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 		s.Peers = append(s.Peers, Peer{string(p.NodeInfo.ID()), p.NodeInfo.Moniker})
 	}
 	return s, nil
+}
+
+// Heights are those that the connected nodes work on, by their ids; 0: a node did not tell.
+func (c *Client) Heights(ctx context.Context) (map[string]int64, error) {
+	state, err := call[core.ResultDumpConsensusState](ctx, c, "dump_consensus_state", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, p := range state.Peers {
+		var told struct {
+			RoundState struct {
+				Height int64 `json:"height,string"`
+			} `json:"round_state"`
+		}
+		id, _, _ := strings.Cut(p.NodeAddress, "@")
+		if err := json.Unmarshal(p.PeerState, &told); err != nil {
+			return nil, fmt.Errorf("ask CometBFT for the height of node %s: %w", id, err)
+		}
+		out[id] = told.RoundState.Height
+	}
+	return out, nil
 }
 
 // Txs reads the transactions of an order block.

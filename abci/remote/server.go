@@ -122,6 +122,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // close ends the listener and all connections; closing twice is harmless.
 func (s *Server) close(l net.Listener) {
 	_ = l.Close()
+	s.Drop()
+}
+
+// Drop ends all connections. CometBFT ends then, and may be started again.
+func (s *Server) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.connections {

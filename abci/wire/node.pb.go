@@ -1532,7 +1532,7 @@ type StatusResponse struct {
 	LastOrdered   uint64                   `protobuf:"varint,5,opt,name=last_ordered,json=lastOrdered,proto3" json:"last_ordered,omitempty"`
 	LastCertified uint64                   `protobuf:"varint,6,opt,name=last_certified,json=lastCertified,proto3" json:"last_certified,omitempty"`
 	LastCommitted uint64                   `protobuf:"varint,7,opt,name=last_committed,json=lastCommitted,proto3" json:"last_committed,omitempty"`
-	State         string                   `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, failing, catching_up, database_down, excluded, ordering_only, standby
+	State         string                   `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"` // serving, executing, recovering, failing, catching_up, database_down, excluded, ordering_only, standby, signed_elsewhere
 	Peers         uint32                   `protobuf:"varint,9,opt,name=peers,proto3" json:"peers,omitempty"`
 	Organisations uint32                   `protobuf:"varint,10,opt,name=organisations,proto3" json:"organisations,omitempty"`
 	Consent       uint32                   `protobuf:"varint,11,opt,name=consent,proto3" json:"consent,omitempty"`                            // c of ledger blocks ordered next

@@ -53,8 +53,8 @@ organisation's: it votes, and works on the database of chainify.toml. Make sure 
 --from is a copy of the lost node's home, such as a backup. The keys in its directory config are copied. It is not needed when the
 standby's home has the gateway key already, and consensus.signer_listen names where a signer connects.
 
-A key must never sign twice at the same place. A signer remembers what it signed last. Without one, the node signs nothing before
-the others have decided an order block that is later than the take-over. So the others have to be enough to go on. With --signed, COPY
+A key must never sign twice at the same place. A signer remembers what it signed last. Without one, the node asks the others how far
+they are, and signs after the last order block that the lost node can have signed for. So the others have to be enough to go on. With --signed, COPY
 has to be the lost node's own disk, with its directory data as the stopped node left it; an older copy could sign twice. The node
 then signs at once.`,
 		Example: `  chainify take-over --home /var/lib/chainify --from /backup/chainify
@@ -74,5 +74,35 @@ then signs at once.`,
 	homeFlag(cmd, &home)
 	cmd.Flags().StringVar(&from, "from", "", "a copy of the lost node's home, whose keys are copied")
 	cmd.Flags().BoolVar(&signed, "signed", false, "the copy is the lost node's own disk, with its last signatures")
+	return cmd
+}
+
+func newSignAgain() *cobra.Command {
+	var home string
+	var after int64
+	cmd := &cobra.Command{
+		Use:   "sign-again --home DIR",
+		Short: "Have a node sign that stopped signing, or lost its last signature",
+		Long: `sign-again prepares a home whose node is stopped. It is for a node that stopped signing because another process signs with its
+validator key, and for one whose file of the last signature is damaged. Make sure first that the other process is off for good.
+
+From its next start on the node signs, but for order blocks that the key may have been used for: it asks the others how far
+they are, and signs after them. So the others have to be enough to go on. Where they are not, the key signs nothing until you
+name the last order block that it can have been used for, with --after. The others hold evidence against you when that is wrong.`,
+		Example: `  chainify sign-again --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if after < 0 {
+				return usageError("--after is the height of an order block")
+			}
+			if err := node.SignAgain(config.Home(home), after); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the node signs again from its next start on: chainify start --home %s\n", home)
+			return nil
+		},
+	}
+	homeFlag(cmd, &home)
+	cmd.Flags().Int64Var(&after, "after", 0, "the last order block that the key was used for; 0: not known, the others tell")
 	return cmd
 }

@@ -67,3 +67,20 @@ func (o *Organisation) TakeOver(ctx context.Context, spare *Node, copied string)
 	o.home = spare.Name
 	return errors.Join(err, o.StartNode())
 }
+
+// LoseData is what a lost volume leaves of a node that does not run: its keys, and a last signature
+// as the chart writes one for a validator that never signed.
+func (n *Node) LoseData() error {
+	data := config.Home(n.Home()).Data()
+	if err := os.RemoveAll(data); err != nil {
+		return err
+	}
+	if err := n.net.mkdir(filepath.Join("nodes", filepath.Base(n.Home()), "data")); err != nil {
+		return err
+	}
+	state := filepath.Join(data, "priv_validator_state.json")
+	if err := os.WriteFile(state, []byte(`{"height":"0","round":0,"step":0}`+"\n"), 0o600); err != nil {
+		return err
+	}
+	return n.net.account.Own(state)
+}
