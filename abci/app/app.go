@@ -90,22 +90,24 @@ type App struct {
 	log    *slog.Logger
 	opened *openCache
 
-	mu       sync.RWMutex
-	state    *order.State // after the last Commit; nil before InitChain
-	founding bool         // until the first Commit
-	changed  bool         // the last Commit changed the registry
-	staged   *preview     // finalized, not committed
-	previews map[wire.Hash]*preview
-	body     *order.Body           // of the pending ledger block, nil when not read since the start
-	blocks   Blocks                // nil until SetBlocks
-	history  *wire.RegistryHistory // of the registries stored, when last asked
-	ever     *keysEver             // when last asked
-	joined   joinedRecord
-	arriving *arriving // of the snapshot connection alone
-	watch    watch
-	turns    turns
-	lent     lent
-	pace     pace
+	mu           sync.RWMutex
+	state        *order.State // after the last Commit; nil before InitChain
+	founding     bool         // until the first Commit
+	changed      bool         // the last Commit changed the registry
+	staged       *preview     // finalized, not committed
+	previews     map[wire.Hash]*preview
+	body         *order.Body           // of the pending ledger block, nil when not read since the start
+	blocks       Blocks                // nil until SetBlocks
+	history      *wire.RegistryHistory // of the registries stored, when last asked
+	ever         *keysEver             // when last asked
+	joined       joinedRecord
+	arriving     *arriving // of the snapshot connection alone
+	watch        watch
+	ordered      []OrderEvidence // bounded; orderedCount goes on
+	orderedCount uint64
+	turns        turns
+	lent         lent
+	pace         pace
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
 	comeback           comeback
@@ -155,6 +157,10 @@ func New(opt Options) (*App, error) {
 		opt: opt, log: opt.Logger, state: state, opened: newOpenCache(), previews: map[wire.Hash]*preview{},
 		watch: watch{found: kept, count: uint64(len(kept))},
 	}
+	if a.ordered, err = opt.Store.orderEvidence(); err != nil {
+		return nil, fmt.Errorf("open the order's store: %w", err)
+	}
+	a.orderedCount = uint64(len(a.ordered))
 	if a.joined, err = opt.Store.joined(); err != nil {
 		return nil, fmt.Errorf("open the order's store: %w", err)
 	}

@@ -23,6 +23,7 @@ func (a *App) FinalizeBlock(_ context.Context, req *abci.RequestFinalizeBlock) (
 	if err != nil {
 		return nil, fmt.Errorf("apply decided block %d: %w", req.Height, err)
 	}
+	a.watchOrder(req.Height, req.Misbehavior)
 	a.mu.Lock()
 	a.staged = p
 	registry := a.state.Registry()

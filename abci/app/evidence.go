@@ -123,7 +123,7 @@ func (a *App) Evidence() []Evidence {
 	return slices.Clone(a.watch.found)
 }
 
-// EvidenceCount returns how many conflicting votes were kept or seen since the start.
+// EvidenceCount returns how many conflicting votes on effects were kept or seen since the start.
 func (a *App) EvidenceCount() uint64 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -11,8 +12,16 @@ import (
 )
 
 type evidenceBody struct {
-	Pieces []piece
-	More   int // seen, and not kept
+	Pieces    []piece
+	More      int // seen, and not kept
+	Order     []orderPiece
+	OrderMore int
+}
+
+// orderPiece is CometBFT's evidence that a validator signed the order twice.
+type orderPiece struct {
+	Organisation, Validator string
+	Height, Decided         int64
 }
 
 // piece is two votes of one organisation for one execution.
@@ -57,7 +66,10 @@ func (e *Explorer) kept() *wire.EvidenceResponse {
 
 func (e *Explorer) evidence(w http.ResponseWriter, r *http.Request) error {
 	kept := e.kept()
-	body := evidenceBody{More: int(kept.Count) - len(kept.Evidence)}
+	body := evidenceBody{More: int(kept.Count) - len(kept.Evidence), OrderMore: int(kept.OrderCount) - len(kept.Order)}
+	for _, x := range kept.Order {
+		body.Order = append(body.Order, orderPiece{x.Organisation, hex.EncodeToString(x.Validator), x.Height, x.Decided})
+	}
 	for _, x := range kept.Evidence {
 		body.Pieces = append(body.Pieces, piece{x.Organisation, int64(x.Block), x.EffectRound, saidBy(x.First), saidBy(x.Second)})
 	}
@@ -84,6 +96,9 @@ func (e *Explorer) evidenceFile(w http.ResponseWriter, _ *http.Request) error {
 func contradicting(kept *wire.EvidenceResponse) (names []string) {
 	for _, x := range kept.Evidence {
 		names = append(names, x.Organisation)
+	}
+	for _, x := range kept.Order {
+		names = append(names, cmp.Or(x.Organisation, "a validator of no member"))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -58,9 +58,11 @@ func TestEvidenceIsShownAndGiven(t *testing.T) {
 	kept = &wire.EvidenceResponse{ChainId: "trade", Count: 3, Evidence: []*wire.Evidence{{
 		Organisation: "<script>delta", Block: 7, EffectRound: 1, First: signed(12, wire.NewEffectsVote(key, "delta", wire.Hash{1})), Second: signed(13, wire.NewStuckVote(key, 4)),
 	}}}
+	kept.OrderCount = 3
+	kept.Order = []*wire.OrderEvidence{{Organisation: "<b>bolt", Validator: []byte{0xab}, Height: 41, Decided: 43}}
 	for path, says := range map[string][]string{
-		"/evidence": {"&lt;script&gt;delta", `href="/blocks/7"`, "at height 12, round 2", "transaction 4 does not end", "2 more were seen"},
-		"/":         {`<a href="/evidence">There is evidence</a> that &lt;script&gt;delta voted twice`},
+		"/evidence": {"&lt;script&gt;delta", `href="/blocks/7"`, "at height 12, round 2", "transaction 4 does not end", "2 more were seen", "&lt;b&gt;bolt", "<code>ab</code>", ">41<", ">43<"},
+		"/":         {`<a href="/evidence">There is evidence</a> that &lt;b&gt;bolt, &lt;script&gt;delta voted twice`},
 	} {
 		text := get(path)
 		for _, want := range says {

@@ -16,7 +16,7 @@ import (
 type Standing struct {
 	Status   func(context.Context) *wire.StatusResponse
 	Queue    func() gateway.Stats
-	Evidence func() uint64 // conflicting votes on record
+	Evidence func() uint64 // conflicting votes on record, on effects and on the order
 	Offences func() uint64 // peers that sent what could never be right; nil: not told
 	// Suspended counts the clients and organisations of which nothing is ordered, since their
 	// transactions did not end.
@@ -51,7 +51,7 @@ var (
 	pending       = describe("queue_transactions", "Transactions accepted here: without an outcome yet (pending), and not in a block yet (unordered).", "stage")
 	earlyAborts   = describe("early_aborts_total", "EFFECTS transactions refused and not ordered, since a row that they saw had changed.")
 	stalled       = describe("stalled", "1 while transactions wait and no block is made: the order has no quorum.")
-	evidence      = describe("evidence", "Conflicting votes on record.")
+	evidence      = describe("evidence", "Conflicting votes on record: on effects, and on the order in CometBFT's evidence.")
 	suspended     = describe("suspended_clients", "Clients and organisations of which nothing is ordered, since their transactions did not end in the time of a block.")
 	offences      = describe("peer_offences", "How often another node sent what could never be right, since the start, and was disconnected for it.")
 	laneSent      = describe("lane_messages_total", "Messages of consensus that the express lane sent, to each peer: votes, proposals, parts of blocks.", "kind")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
@@ -169,6 +170,11 @@ func (n *node) evidence() *wire.EvidenceResponse {
 		out.Evidence = append(out.Evidence, &wire.Evidence{
 			Organisation: e.Organisation, Block: e.Key.Number, EffectRound: e.Key.Round, First: e.First, Second: e.Second,
 		})
+	}
+	var ordered []app.OrderEvidence
+	ordered, out.OrderCount = n.app.OrderEvidence()
+	for _, e := range ordered {
+		out.Order = append(out.Order, &wire.OrderEvidence{Organisation: e.Organisation, Validator: e.Validator, Height: e.Height, Decided: e.Decided, Attack: e.Attack})
 	}
 	return out
 }

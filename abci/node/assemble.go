@@ -165,7 +165,10 @@ func (n *node) openDatabase(orderingOnly bool) error {
 // newMetrics makes the metrics, which ask the parts only when they are served.
 func (n *node) newMetrics() *metrics.Metrics {
 	standing := metrics.Standing{
-		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 { return n.app.EvidenceCount() },
+		Status: n.status, Queue: func() gateway.Stats { return n.gateway.Stats() }, Evidence: func() uint64 {
+			_, ordered := n.app.OrderEvidence()
+			return n.app.EvidenceCount() + ordered
+		},
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
 		Oldest:    n.order.oldest,

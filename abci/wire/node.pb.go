@@ -1332,6 +1332,8 @@ type EvidenceResponse struct {
 	ChainId       string                 `protobuf:"bytes,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
 	Evidence      []*Evidence            `protobuf:"bytes,2,rep,name=evidence,proto3" json:"evidence,omitempty"` // the oldest first; bounded, the rest is only counted
 	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`      // kept, or seen since the start
+	Order         []*OrderEvidence       `protobuf:"bytes,4,rep,name=order,proto3" json:"order,omitempty"`       // the oldest first; bounded, the rest is only counted
+	OrderCount    uint64                 `protobuf:"varint,5,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1387,6 +1389,97 @@ func (x *EvidenceResponse) GetCount() uint64 {
 	return 0
 }
 
+func (x *EvidenceResponse) GetOrder() []*OrderEvidence {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *EvidenceResponse) GetOrderCount() uint64 {
+	if x != nil {
+		return x.OrderCount
+	}
+	return 0
+}
+
+// CometBFT's evidence, in an order block, that a validator signed the order twice.
+type OrderEvidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"` // of the validator; empty: of none
+	Validator     []byte                 `protobuf:"bytes,2,opt,name=validator,proto3" json:"validator,omitempty"`       // its address
+	Height        int64                  `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`            // of the order block that it signed twice for
+	Decided       int64                  `protobuf:"varint,4,opt,name=decided,proto3" json:"decided,omitempty"`          // of the order block in which the evidence stands
+	Attack        bool                   `protobuf:"varint,5,opt,name=attack,proto3" json:"attack,omitempty"`            // it signed a block of another chain, for light clients
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderEvidence) Reset() {
+	*x = OrderEvidence{}
+	mi := &file_node_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderEvidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderEvidence) ProtoMessage() {}
+
+func (x *OrderEvidence) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderEvidence.ProtoReflect.Descriptor instead.
+func (*OrderEvidence) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *OrderEvidence) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *OrderEvidence) GetValidator() []byte {
+	if x != nil {
+		return x.Validator
+	}
+	return nil
+}
+
+func (x *OrderEvidence) GetHeight() int64 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *OrderEvidence) GetDecided() int64 {
+	if x != nil {
+		return x.Decided
+	}
+	return 0
+}
+
+func (x *OrderEvidence) GetAttack() bool {
+	if x != nil {
+		return x.Attack
+	}
+	return false
+}
+
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1402,7 +1495,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1507,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[22]
+	mi := &file_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1520,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{22}
+	return file_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Outcome) GetId() []byte {
@@ -1488,7 +1581,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_node_proto_msgTypes[23]
+	mi := &file_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1593,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[23]
+	mi := &file_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1606,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{23}
+	return file_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WaitResponse) GetOutcomes() []*Outcome {
@@ -1548,7 +1641,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_node_proto_msgTypes[24]
+	mi := &file_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1653,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[24]
+	mi := &file_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1666,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{24}
+	return file_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StatusResponse) GetOrganisation() string {
@@ -1708,7 +1801,7 @@ type EnvironmentDifference struct {
 
 func (x *EnvironmentDifference) Reset() {
 	*x = EnvironmentDifference{}
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1813,7 @@ func (x *EnvironmentDifference) String() string {
 func (*EnvironmentDifference) ProtoMessage() {}
 
 func (x *EnvironmentDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[25]
+	mi := &file_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1826,7 @@ func (x *EnvironmentDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvironmentDifference.ProtoReflect.Descriptor instead.
 func (*EnvironmentDifference) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{25}
+	return file_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EnvironmentDifference) GetOrganisation() string {
@@ -1778,7 +1871,7 @@ type ProtocolStatus struct {
 
 func (x *ProtocolStatus) Reset() {
 	*x = ProtocolStatus{}
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1883,7 @@ func (x *ProtocolStatus) String() string {
 func (*ProtocolStatus) ProtoMessage() {}
 
 func (x *ProtocolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[26]
+	mi := &file_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1896,7 @@ func (x *ProtocolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtocolStatus.ProtoReflect.Descriptor instead.
 func (*ProtocolStatus) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{26}
+	return file_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProtocolStatus) GetInForce() uint32 {
@@ -1853,7 +1946,7 @@ type NodeError struct {
 
 func (x *NodeError) Reset() {
 	*x = NodeError{}
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1958,7 @@ func (x *NodeError) String() string {
 func (*NodeError) ProtoMessage() {}
 
 func (x *NodeError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[27]
+	mi := &file_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1971,7 @@ func (x *NodeError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeError.ProtoReflect.Descriptor instead.
 func (*NodeError) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{27}
+	return file_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeError) GetSqlstate() string {
@@ -1932,7 +2025,7 @@ type NodeResponse struct {
 
 func (x *NodeResponse) Reset() {
 	*x = NodeResponse{}
-	mi := &file_node_proto_msgTypes[28]
+	mi := &file_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2037,7 @@ func (x *NodeResponse) String() string {
 func (*NodeResponse) ProtoMessage() {}
 
 func (x *NodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[28]
+	mi := &file_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2050,7 @@ func (x *NodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeResponse.ProtoReflect.Descriptor instead.
 func (*NodeResponse) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{28}
+	return file_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeResponse) GetRequest() uint64 {
@@ -2153,7 +2246,7 @@ type ClientsResponse_Client struct {
 
 func (x *ClientsResponse_Client) Reset() {
 	*x = ClientsResponse_Client{}
-	mi := &file_node_proto_msgTypes[29]
+	mi := &file_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2258,7 @@ func (x *ClientsResponse_Client) String() string {
 func (*ClientsResponse_Client) ProtoMessage() {}
 
 func (x *ClientsResponse_Client) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[29]
+	mi := &file_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2299,7 @@ type ProtocolStatus_Knows struct {
 
 func (x *ProtocolStatus_Knows) Reset() {
 	*x = ProtocolStatus_Knows{}
-	mi := &file_node_proto_msgTypes[30]
+	mi := &file_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2311,7 @@ func (x *ProtocolStatus_Knows) String() string {
 func (*ProtocolStatus_Knows) ProtoMessage() {}
 
 func (x *ProtocolStatus_Knows) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[30]
+	mi := &file_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2324,7 @@ func (x *ProtocolStatus_Knows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtocolStatus_Knows.ProtoReflect.Descriptor instead.
 func (*ProtocolStatus_Knows) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{26, 0}
+	return file_node_proto_rawDescGZIP(), []int{27, 0}
 }
 
 func (x *ProtocolStatus_Knows) GetOrganisation() string {
@@ -2341,11 +2434,20 @@ const file_node_proto_rawDesc = "" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12!\n" +
 	"\feffect_round\x18\x03 \x01(\rR\veffectRound\x12/\n" +
 	"\x05first\x18\x04 \x01(\v2\x19.chainify.v1.ExtendedVoteR\x05first\x121\n" +
-	"\x06second\x18\x05 \x01(\v2\x19.chainify.v1.ExtendedVoteR\x06second\"v\n" +
+	"\x06second\x18\x05 \x01(\v2\x19.chainify.v1.ExtendedVoteR\x06second\"\xc9\x01\n" +
 	"\x10EvidenceResponse\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x121\n" +
 	"\bevidence\x18\x02 \x03(\v2\x15.chainify.v1.EvidenceR\bevidence\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xad\x01\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x120\n" +
+	"\x05order\x18\x04 \x03(\v2\x1a.chainify.v1.OrderEvidenceR\x05order\x12\x1f\n" +
+	"\vorder_count\x18\x05 \x01(\x04R\n" +
+	"orderCount\"\x9b\x01\n" +
+	"\rOrderEvidence\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x1c\n" +
+	"\tvalidator\x18\x02 \x01(\fR\tvalidator\x12\x16\n" +
+	"\x06height\x18\x03 \x01(\x03R\x06height\x12\x18\n" +
+	"\adecided\x18\x04 \x01(\x03R\adecided\x12\x16\n" +
+	"\x06attack\x18\x05 \x01(\bR\x06attack\"\xad\x01\n" +
 	"\aOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\x12\x14\n" +
@@ -2425,7 +2527,7 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_node_proto_goTypes = []any{
 	(*Statement)(nil),              // 0: chainify.v1.Statement
 	(*SubmitRequest)(nil),          // 1: chainify.v1.SubmitRequest
@@ -2449,35 +2551,36 @@ var file_node_proto_goTypes = []any{
 	(*ClientsResponse)(nil),        // 19: chainify.v1.ClientsResponse
 	(*Evidence)(nil),               // 20: chainify.v1.Evidence
 	(*EvidenceResponse)(nil),       // 21: chainify.v1.EvidenceResponse
-	(*Outcome)(nil),                // 22: chainify.v1.Outcome
-	(*WaitResponse)(nil),           // 23: chainify.v1.WaitResponse
-	(*StatusResponse)(nil),         // 24: chainify.v1.StatusResponse
-	(*EnvironmentDifference)(nil),  // 25: chainify.v1.EnvironmentDifference
-	(*ProtocolStatus)(nil),         // 26: chainify.v1.ProtocolStatus
-	(*NodeError)(nil),              // 27: chainify.v1.NodeError
-	(*NodeResponse)(nil),           // 28: chainify.v1.NodeResponse
-	(*ClientsResponse_Client)(nil), // 29: chainify.v1.ClientsResponse.Client
-	(*ProtocolStatus_Knows)(nil),   // 30: chainify.v1.ProtocolStatus.Knows
-	(Kind)(0),                      // 31: chainify.v1.Kind
-	(*Parameter)(nil),              // 32: chainify.v1.Parameter
-	(*Plan)(nil),                   // 33: chainify.v1.Plan
-	(*SignedGovernanceChange)(nil), // 34: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 35: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 36: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 37: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 38: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 39: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 40: chainify.v1.BlockShares
-	(*ExtendedVote)(nil),           // 41: chainify.v1.ExtendedVote
+	(*OrderEvidence)(nil),          // 22: chainify.v1.OrderEvidence
+	(*Outcome)(nil),                // 23: chainify.v1.Outcome
+	(*WaitResponse)(nil),           // 24: chainify.v1.WaitResponse
+	(*StatusResponse)(nil),         // 25: chainify.v1.StatusResponse
+	(*EnvironmentDifference)(nil),  // 26: chainify.v1.EnvironmentDifference
+	(*ProtocolStatus)(nil),         // 27: chainify.v1.ProtocolStatus
+	(*NodeError)(nil),              // 28: chainify.v1.NodeError
+	(*NodeResponse)(nil),           // 29: chainify.v1.NodeResponse
+	(*ClientsResponse_Client)(nil), // 30: chainify.v1.ClientsResponse.Client
+	(*ProtocolStatus_Knows)(nil),   // 31: chainify.v1.ProtocolStatus.Knows
+	(Kind)(0),                      // 32: chainify.v1.Kind
+	(*Parameter)(nil),              // 33: chainify.v1.Parameter
+	(*Plan)(nil),                   // 34: chainify.v1.Plan
+	(*SignedGovernanceChange)(nil), // 35: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 36: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 37: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 38: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 39: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 40: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 41: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 42: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
-	31, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
-	32, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
-	33, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
+	32, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
+	33, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
+	34, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
 	0,  // 3: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	34, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	35, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	36, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	35, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	36, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	37, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
 	1,  // 7: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
 	2,  // 8: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
 	3,  // 9: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
@@ -2489,35 +2592,36 @@ var file_node_proto_depIdxs = []int32{
 	8,  // 15: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
 	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
 	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
-	22, // 18: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
-	37, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	38, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	39, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	40, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	29, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	41, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	41, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	23, // 18: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
+	38, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	39, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	40, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	41, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	30, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	42, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	42, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
 	20, // 26: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	22, // 27: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	26, // 28: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
-	25, // 29: chainify.v1.StatusResponse.environment:type_name -> chainify.v1.EnvironmentDifference
-	30, // 30: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
-	13, // 31: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	23, // 32: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	24, // 33: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	27, // 34: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 35: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 36: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 37: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 38: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 39: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 40: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 41: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	22, // 27: chainify.v1.EvidenceResponse.order:type_name -> chainify.v1.OrderEvidence
+	23, // 28: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	27, // 29: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
+	26, // 30: chainify.v1.StatusResponse.environment:type_name -> chainify.v1.EnvironmentDifference
+	31, // 31: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
+	13, // 32: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	24, // 33: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	25, // 34: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	28, // 35: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 36: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 37: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 38: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 39: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 40: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 41: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 42: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -2539,7 +2643,7 @@ func file_node_proto_init() {
 		(*NodeRequest_Evidence)(nil),
 		(*NodeRequest_Cancel)(nil),
 	}
-	file_node_proto_msgTypes[28].OneofWrappers = []any{
+	file_node_proto_msgTypes[29].OneofWrappers = []any{
 		(*NodeResponse_Submit)(nil),
 		(*NodeResponse_Wait)(nil),
 		(*NodeResponse_Status)(nil),
@@ -2558,7 +2662,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,8 +24,9 @@ func newEvidence() *cobra.Command {
 		Use:   "evidence (--home DIR | --socket PATH)",
 		Short: "Show which organisations voted twice, differently, for one execution of a block",
 		Long: `evidence asks the node over its socket for votes that contradict each other. Their organisation has signed both: it lies, its
-keys are in use in two places, or it lost its earlier vote. With --json it prints the evidence, which anybody can check without a
-node (chainify verify-evidence, audit/audit.py). The exit code is 0 when there is none, 1 when there is.
+keys are in use in two places, or it lost its earlier vote. With --json it prints the evidence of votes on effects, which anybody can
+check without a node (chainify verify-evidence, audit/audit.py). CometBFT's evidence, of votes of the order, stands in order blocks
+that two thirds of the votes have checked. The exit code is 0 when there is none, 1 when there is.
 
 ` + exitHelp,
 		Example: `  chainify evidence --home /var/lib/chainify
@@ -44,7 +46,7 @@ node (chainify verify-evidence, audit/audit.py). The exit code is 0 when there i
 			} else {
 				err = evidenceScreen(cmd.OutOrStdout(), found)
 			}
-			return failUnless(found.GetCount() == 0, err)
+			return failUnless(found.GetCount() == 0 && found.GetOrderCount() == 0, err)
 		},
 	}
 	t.flags(cmd)
@@ -53,18 +55,44 @@ node (chainify verify-evidence, audit/audit.py). The exit code is 0 when there i
 }
 
 func evidenceScreen(out io.Writer, found *wire.EvidenceResponse) error {
-	if found.GetCount() == 0 {
+	if found.GetCount() == 0 && found.GetOrderCount() == 0 {
 		_, err := fmt.Fprintln(out, "no organisation was seen to vote twice")
 		return err
 	}
+	var err error
+	if found.GetCount() > 0 {
+		err = effectEvidenceScreen(out, found)
+	}
+	if err == nil && found.GetOrderCount() > 0 {
+		err = orderEvidenceScreen(out, found)
+	}
+	return err
+}
+
+// orderEvidenceScreen shows CometBFT's evidence, which stands in order blocks.
+func orderEvidenceScreen(out io.Writer, found *wire.EvidenceResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ORGANISATION\tVALIDATOR\tSIGNED TWICE FOR ORDER BLOCK\tEVIDENCE IN ORDER BLOCK")
+	for _, e := range found.Order {
+		fmt.Fprintf(w, "%s\t%x\t%d\t%d\n", cmp.Or(e.Organisation, "none"), e.Validator, e.Height, e.Decided)
+	}
+	moreLine(w, found.OrderCount, len(found.Order))
+	return w.Flush()
+}
+
+func moreLine(out io.Writer, count uint64, kept int) {
+	if more := count - uint64(kept); more > 0 && more <= count {
+		fmt.Fprintf(out, "and %d more that are not kept\n", more)
+	}
+}
+
+func effectEvidenceScreen(out io.Writer, found *wire.EvidenceResponse) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ORGANISATION\tBLOCK\tEFFECT ROUND\tFIRST VOTE\tSECOND VOTE")
 	for _, e := range found.Evidence {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", e.Organisation, e.Block, e.EffectRound, voteLine(e.First), voteLine(e.Second))
 	}
-	if more := found.Count - uint64(len(found.Evidence)); more > 0 && more <= found.Count {
-		fmt.Fprintf(w, "and %d more that are not kept\n", more)
-	}
+	moreLine(w, found.Count, len(found.Evidence))
 	return w.Flush()
 }
 

@@ -94,6 +94,11 @@ func TestEvidenceFromTheNodeToTheAuditor(t *testing.T) {
 			t.Errorf("code %d, want %d with %q:\n%s", code, exitFailed, want, out)
 		}
 	}
+	d.found.OrderCount = 2
+	d.found.Order = []*wire.OrderEvidence{{Organisation: "bolt", Validator: []byte{0xab}, Height: 41, Decided: 43}}
+	if code, out, _ := call("", "evidence", "--socket", d.path); code != exitFailed || !strings.Contains(out, "acme") || !strings.Contains(out, "bolt") || !strings.Contains(out, "and 1 more") {
+		t.Errorf("evidence of the order: code %d\n%s", code, out)
+	}
 	code, list, _ := call("", "evidence", "--socket", d.path, "--json")
 	if code != exitFailed {
 		t.Errorf("code %d, want %d", code, exitFailed)
