@@ -181,6 +181,9 @@ func (h Home) NewValidatorKey() (ed25519.PublicKey, error) {
 // home's node first signs with it. A key without it, and without a last signature, may have signed.
 func (h Home) unusedOf(id string) string { return h.Path("data", "priv_validator_state"+id+".unused") }
 
+// UnusedFile is that of the key that the home was made with.
+func (h Home) UnusedFile() string { return h.unusedOf("") }
+
 func (h Home) markUnused(id string) error { return writeNew(h.unusedOf(id), nil, 0o600) }
 
 // readValidator reads a validator's key and last signature. CometBFT's reader ends the process on a

@@ -213,7 +213,7 @@ func (k *keys) counts() *config.Signer {
 // sign for the next height, it is told another one, so that it asks for no vote.
 func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {
 	v := k.counts()
-	if k.silence.quiet(v, k.next()) {
+	if k.silence.quiet(v, k.next) {
 		return k.nobody, nil
 	}
 	return v.GetPubKey()

@@ -140,7 +140,7 @@ func (o *ordering) overhear(n *node) error {
 	if o.consensus, ok = env.ConsensusState.(*consensus.State); !ok {
 		return fmt.Errorf("CometBFT: a consensus of type %T, which takes no votes", env.ConsensusState)
 	}
-	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{inner, func(v *cmtproto.Vote) { n.silence.overheard(v, n.next()) }}})(o.comet)
+	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{inner, func(v *cmtproto.Vote) { n.silence.overheard(v, n.height.Load()+1) }}})(o.comet)
 	return nil
 }
 

@@ -99,7 +99,8 @@ func (s *silence) look(p signer.Powers) (reach int64) {
 func (s *silence) waits(counts *config.Signer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked != nil || s.reports.Reach(s.powers(string(counts.Key.Address))) == 0
+	p := s.powers(string(counts.Key.Address))
+	return s.asked != nil || s.guard(counts).Doubts() || s.reports.Reach(p) == 0 && p.OthersSuffice()
 }
 
 // standing is how far the order is. Called with mu held.
@@ -137,12 +138,16 @@ func (s *silence) mayNow(key *config.Signer, height int64) error {
 	return fmt.Errorf("%w: it waits until all of these have told how far the order is: %s", err, strings.Join(s.reports.Missing(s.powers(address)), ", "))
 }
 
-// quiet reports whether CometBFT should not ask for signatures of a key for a height.
-func (s *silence) quiet(key *config.Signer, height int64) bool {
+// quiet reports whether CometBFT should not ask for signatures of a key for the next height.
+func (s *silence) quiet(key *config.Signer, next func() int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.guard(key)
-	return g.Doubts() && (g.Stopped() || s.order == nil || s.order.counted(height-1, key.Key.Address)) && s.mayNow(key, height) != nil
+	if !g.Doubts() {
+		return false
+	}
+	height := next()
+	return (g.Stopped() || s.order == nil || s.order.counted(height-1, key.Key.Address)) && s.mayNow(key, height) != nil
 }
 
 // vain notes a vote that CometBFT asked for and did not get.

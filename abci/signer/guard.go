@@ -46,6 +46,9 @@ func (p Powers) total() int64 {
 	return total
 }
 
+// OthersSuffice reports whether the others decide blocks without the key.
+func (p Powers) OthersSuffice() bool { return 3*(p.total()-p.Key) > 2*p.total() }
+
 // Reports are the heights that nodes of other organisations work on, asked for after this process
 // began.
 type Reports struct{ heights map[string]int64 }
