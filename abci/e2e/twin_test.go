@@ -108,12 +108,14 @@ func TestAPausedTwinStops(t *testing.T) {
 				return false, "", err
 			}
 			if kept.Elsewhere != nil {
+				t.Logf("%s stopped by block %d", n.Name, kept.Elsewhere.Height)
 				stopped = n
 			}
 		}
 		return stopped != nil, "neither", goOn(ctx)
 	}))
-	t.Logf("%s stopped", stopped.Name)
+	evidence, err := bolt.Run(ctx, "evidence")
+	t.Logf("evidence: %v\n%s", err, evidence)
 	must(t, stopped.StopNode())
 	must(t, stopped.StartNode())
 	must(t, harness.Poll(ctx, catchUpLimit, "it says so after a restart", func(ctx context.Context) (bool, string, error) {

@@ -272,29 +272,6 @@ func (b *beside) look(ctx context.Context, dials map[string]*redial) bool {
 	return b.dial(ctx, status.Peers, dials) && !status.CatchingUp
 }
 
-// askHeights asks how far the peers are. A vote that CometBFT asked for in vain is asked for again
-// only when CometBFT starts anew, so it is let go once the key may sign.
-func (b *beside) askHeights(ctx context.Context, peers []remote.Peer) {
-	told, err := b.rpc.Heights(ctx)
-	if err != nil {
-		b.n.log.Debug("how far the peers are is not known", "error", err)
-		return
-	}
-	heights := map[string]int64{}
-	for _, p := range peers {
-		if of := b.admits.organisationShown(p); of != "" {
-			heights[of] = max(heights[of], told[p.ID])
-		}
-	}
-	b.mu.Lock()
-	b.heights = heights
-	b.mu.Unlock()
-	if b.n.silence.again(b.n.keys.counts(), b.n.next()) != nil {
-		b.n.log.Info("CometBFT is let go: started again, it asks for the vote that it did not get")
-		b.server.Drop()
-	}
-}
-
 // dial has CometBFT connect with the peers of the configuration, by the rule of peering. It tells
 // whether all were connected.
 func (b *beside) dial(ctx context.Context, connected []remote.Peer, dials map[string]*redial) bool {
@@ -470,17 +447,6 @@ func (b *beside) peers() uint32 {
 
 // programs implements orderer: CometBFT alone does not carry what programs know.
 func (b *beside) programs() map[string]uint32 { return map[string]uint32{} }
-
-// reported implements orderer. CometBFT ends with this process, so its connections are younger. It
-// is not asked here: it may wait for a signature.
-func (b *beside) reported() map[string]int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.heights
-}
-
-// counted implements orderer: that is not asked for.
-func (b *beside) counted(height int64, _ []byte) bool { return height > 0 }
 
 // environments implements orderer: CometBFT alone does not carry them.
 func (b *beside) environments(*node) map[string][]backend.EnvironmentDifference { return nil }

@@ -8,6 +8,7 @@ import (
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/privval"
 
+	"github.com/chainify-db/chainify/abci/remote"
 	"github.com/chainify-db/chainify/abci/signer"
 )
 
@@ -32,3 +33,37 @@ func (b *beside) sign(ctx context.Context) {
 		}
 	})
 }
+
+// askHeights asks how far the peers are. A vote that CometBFT asked for in vain is asked for again
+// only when CometBFT starts anew, so it is let go once the key may sign.
+func (b *beside) askHeights(ctx context.Context, peers []remote.Peer) {
+	told, err := b.rpc.Heights(ctx)
+	if err != nil {
+		b.n.log.Debug("how far the peers are is not known", "error", err)
+		return
+	}
+	heights := map[string]int64{}
+	for _, p := range peers {
+		if of := b.admits.organisationShown(p); of != "" {
+			heights[of] = max(heights[of], told[p.ID])
+		}
+	}
+	b.mu.Lock()
+	b.heights = heights
+	b.mu.Unlock()
+	if b.n.silence.again(b.n.keys.counts(), b.n.next()) != nil {
+		b.n.log.Info("CometBFT is let go: started again, it asks for the vote that it did not get")
+		b.server.Drop()
+	}
+}
+
+// reported implements orderer. CometBFT ends with this process, so its connections are younger. It
+// is not asked here: it may wait for a signature.
+func (b *beside) reported() map[string]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heights
+}
+
+// counted implements orderer: that is not asked for.
+func (b *beside) counted(height int64, _ []byte) bool { return height > 0 }

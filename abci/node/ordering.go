@@ -16,7 +16,6 @@ import (
 	"github.com/cometbft/cometbft/mempool"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/proxy"
 	"github.com/cometbft/cometbft/state"
 	"github.com/cometbft/cometbft/statesync"
@@ -123,47 +122,6 @@ func (o *ordering) open(n *node) error {
 		own: o.comet.NodeInfo().ID(), net: network, list: n.opt.Config.Network.Peers, barred: n.conduct.Barred, log: n.log.With("part", "peers"),
 	}
 	return nil
-}
-
-// overhear has the node's silence hear each vote that a peer sends, and finds the consensus that
-// takes late own votes.
-func (o *ordering) overhear(n *node) error {
-	found, _ := o.comet.Switch().Reactor(consensusName)
-	inner, ok := found.(consensusReactor)
-	if !ok {
-		return fmt.Errorf("CometBFT: a consensus of type %T, whose votes cannot be heard", found)
-	}
-	env, err := o.comet.ConfigureRPC() // the only way that CometBFT exports to its consensus
-	if err != nil {
-		return fmt.Errorf("find CometBFT's consensus: %w", err)
-	}
-	if o.consensus, ok = env.ConsensusState.(*consensus.State); !ok {
-		return fmt.Errorf("CometBFT: a consensus of type %T, which takes no votes", env.ConsensusState)
-	}
-	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{inner, func(v *cmtproto.Vote) { n.silence.overheard(v, n.height.Load()+1) }}})(o.comet)
-	return nil
-}
-
-// consensusName is that of CometBFT's consensus in its switch.
-const consensusName = "CONSENSUS"
-
-// signLate signs the vote that CometBFT asked for before the key might sign, if there is one.
-func (o *ordering) signLate(n *node) {
-	asked := n.silence.again(n.keys.counts(), n.next())
-	if asked == nil {
-		return
-	}
-	err := n.keys.SignVote(n.founded.ChainID(), asked)
-	var vote *types.Vote
-	if err == nil {
-		vote, err = types.VoteFromProto(asked)
-	}
-	if err == nil {
-		_, err = o.consensus.AddVote(vote, "")
-	}
-	if err != nil {
-		n.log.Warn("a vote that was asked for before is not signed", "error", err)
-	}
 }
 
 // reactors makes those of our own, which serve other nodes beside CometBFT's, by name.
@@ -486,30 +444,6 @@ func (o *ordering) programs() map[string]uint32 {
 		}
 	}
 	return oldest
-}
-
-// reported implements orderer. A peer tells its height when it is connected, and when it changes.
-func (o *ordering) reported() map[string]int64 {
-	heights := map[string]int64{}
-	if o.comet == nil {
-		return heights
-	}
-	for _, peer := range o.comet.Switch().Peers().Copy() {
-		at, known := peer.Get(types.PeerStateKey).(mempool.PeerState)
-		if of := o.admits.organisationOf(peer); known && of != "" {
-			heights[of] = max(heights[of], at.GetHeight())
-		}
-	}
-	return heights
-}
-
-// counted implements orderer.
-func (o *ordering) counted(height int64, address []byte) bool {
-	if height <= 0 {
-		return false
-	}
-	validators, err := o.states.LoadValidators(height)
-	return err != nil || validators.HasAddress(address)
 }
 
 // environments implements orderer.

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/cometbft/cometbft/consensus"
+	"github.com/cometbft/cometbft/mempool"
+	cometnode "github.com/cometbft/cometbft/node"
+	"github.com/cometbft/cometbft/p2p"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	"github.com/cometbft/cometbft/types"
+)
+
+// overhear has the node's silence hear each vote that a peer sends, and finds the consensus that
+// takes late own votes.
+func (o *ordering) overhear(n *node) error {
+	found, _ := o.comet.Switch().Reactor(consensusName)
+	inner, ok := found.(consensusReactor)
+	if !ok {
+		return fmt.Errorf("CometBFT: a consensus of type %T, whose votes cannot be heard", found)
+	}
+	env, err := o.comet.ConfigureRPC() // the only way that CometBFT exports to its consensus
+	if err != nil {
+		return fmt.Errorf("find CometBFT's consensus: %w", err)
+	}
+	if o.consensus, ok = env.ConsensusState.(*consensus.State); !ok {
+		return fmt.Errorf("CometBFT: a consensus of type %T, which takes no votes", env.ConsensusState)
+	}
+	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{inner, func(v *cmtproto.Vote) { n.silence.overheard(v, n.height.Load()+1) }}})(o.comet)
+	return nil
+}
+
+// consensusName is that of CometBFT's consensus in its switch.
+const consensusName = "CONSENSUS"
+
+// signLate signs the vote that CometBFT asked for before the key might sign, if there is one.
+func (o *ordering) signLate(n *node) {
+	asked := n.silence.again(n.keys.counts(), n.next())
+	if asked == nil {
+		return
+	}
+	err := n.keys.SignVote(n.founded.ChainID(), asked)
+	var vote *types.Vote
+	if err == nil {
+		vote, err = types.VoteFromProto(asked)
+	}
+	if err == nil {
+		_, err = o.consensus.AddVote(vote, "")
+	}
+	if err != nil {
+		n.log.Warn("a vote that was asked for before is not signed", "error", err)
+	}
+}
+
+// reported implements orderer. A peer tells its height when it is connected, and when it changes.
+func (o *ordering) reported() map[string]int64 {
+	heights := map[string]int64{}
+	if o.comet == nil {
+		return heights
+	}
+	for _, peer := range o.comet.Switch().Peers().Copy() {
+		at, known := peer.Get(types.PeerStateKey).(mempool.PeerState)
+		if of := o.admits.organisationOf(peer); known && of != "" {
+			heights[of] = max(heights[of], at.GetHeight())
+		}
+	}
+	return heights
+}
+
+// counted implements orderer.
+func (o *ordering) counted(height int64, address []byte) bool {
+	if height <= 0 {
+		return false
+	}
+	validators, err := o.states.LoadValidators(height)
+	return err != nil || validators.HasAddress(address)
+}
