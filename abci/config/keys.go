@@ -14,6 +14,7 @@ import (
 
 	cmtjson "github.com/cometbft/cometbft/libs/json"
 	"github.com/cometbft/cometbft/privval"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/signer"
@@ -117,8 +118,24 @@ type Signer struct {
 // Unused reports whether the key was made in this home, and never used.
 func (s *Signer) Unused() bool { return s.unused != "" }
 
-// Use takes that away, on disk when it returns. It comes before the first signature.
-func (s *Signer) Use() error {
+// SignVote implements types.PrivValidator.
+func (s *Signer) SignVote(chainID string, vote *cmtproto.Vote) error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	return s.PrivValidator.SignVote(chainID, vote)
+}
+
+// SignProposal implements types.PrivValidator.
+func (s *Signer) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	return s.PrivValidator.SignProposal(chainID, proposal)
+}
+
+// use notes before the first signature that the key is used, on disk when it returns.
+func (s *Signer) use() error {
 	if s.unused == "" {
 		return nil
 	}

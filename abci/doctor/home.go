@@ -212,7 +212,7 @@ func checkKeys(home config.Home, c config.Config, members []*wire.Member) Findin
 	return judgeKeys(home, c.Organisation, c.Consensus.SignerListen != "", members)
 }
 
-// checkSigning: the node knows what its validator key signed last, and is alone with the key.
+// checkSigning: the file of the last signature can be read, and nobody else signs with the key.
 func checkSigning(home config.Home, c config.Config) Finding {
 	const check, mend = "signatures", "Stop the other process with this validator key for good. Then stop this node, and run chainify sign-again."
 	kept, err := home.Signing()
@@ -228,7 +228,7 @@ func checkSigning(home config.Home, c config.Config) Finding {
 		return warn(check, "what the validator key signed last is not known since "+kept.DoubtSince.Format(time.RFC3339)+": the node signs after the others have decided further order blocks",
 			"Connect the node with all other organisations. chainify status says which are missing.")
 	}
-	return fine(check, "the last is known")
+	return fine(check, "no other process is known to sign with the validator key")
 }
 
 // checkGenesis: the organisation is in it, or joined since, with a database if it has one here.

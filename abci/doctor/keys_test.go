@@ -224,3 +224,33 @@ func TestTheExplorersRoleIsExamined(t *testing.T) {
 		t.Errorf("as the node's role: %+v", f)
 	}
 }
+
+// Doctor says when the node's key signs elsewhere, when its last signature is not known, and when
+// the file of it is damaged.
+func TestSignaturesAreExamined(t *testing.T) {
+	p := newPatient(t)
+	c := config.Default("acme")
+	judged := func(level Level, says string) {
+		t.Helper()
+		if f := checkSigning(p.home, c); f.Level != level || !strings.Contains(f.Found, says) {
+			t.Errorf("%+v, want %s with %q", f, level, says)
+		}
+	}
+	judged(Fine, "no other process")
+	now := time.Now()
+	p.must(p.home.KeepSigning(config.Signing{DoubtSince: &now}))
+	judged(Warn, "not known")
+	p.must(p.home.KeepSigning(config.Signing{DoubtSince: &now, Elsewhere: &config.Elsewhere{Height: 7, At: now}}))
+	judged(Bad, "order block 7")
+	p.must(p.home.KeepSigning(config.Signing{}))
+	s, err := p.home.OpenSigner("", true)
+	p.must(err)
+	p.must(s.Close())
+	judged(Fine, "no other process")
+	slots := p.home.Path("data", "priv_validator_state.slots")
+	file, err := os.ReadFile(slots)
+	p.must(err)
+	file[100] ^= 1
+	p.must(os.WriteFile(slots, file, 0o600))
+	judged(Bad, "damaged")
+}

@@ -234,7 +234,7 @@ func (k *keys) SignVote(chainID string, vote *cmtproto.Vote) error {
 			k.silence.vain(vote)
 			return fmt.Errorf("sign vote: %w", err)
 		}
-		if err := errors.Join(v.Use(), v.SignVote(chainID, vote)); err != nil {
+		if err := v.SignVote(chainID, vote); err != nil {
 			return err
 		}
 		return k.silence.made(v, signer.StepOf(vote.Height, vote.Round, vote.Type), vote.Signature)
@@ -252,7 +252,7 @@ func (k *keys) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
 	if err := k.silence.may(k.validator, proposal.Height); err != nil {
 		return fmt.Errorf("sign proposal: %w", err)
 	}
-	if err := errors.Join(k.validator.Use(), k.validator.SignProposal(chainID, proposal)); err != nil {
+	if err := k.validator.SignProposal(chainID, proposal); err != nil {
 		return err
 	}
 	return k.silence.made(k.validator, signer.ProposalStep(proposal.Height, proposal.Round), proposal.Signature)

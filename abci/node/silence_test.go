@@ -127,6 +127,7 @@ func (s *signing) must(err error) {
 // others' nodes tell them, also after further restarts. A new home signs at once.
 func TestALostDirectorySignsNothingTwice(t *testing.T) {
 	s := signs(t)
+	s.start(nil, true) // unused over a restart
 	for h := int64(1); h <= 7; h++ {
 		_, err := s.sign(h)
 		s.must(err)

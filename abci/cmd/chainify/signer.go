@@ -67,9 +67,6 @@ func serveSigner(ctx context.Context, home config.Home, address string, log cmtl
 	if key.Last.Height == 0 && !key.Unused() {
 		return fmt.Errorf("%s does not have what its validator key signed last: take data/priv_validator_state* from where the key signed last; for a key that never signed make the empty file %s", home, home.UnusedFile())
 	}
-	if err := key.Use(); err != nil {
-		return err
-	}
 	dial := privval.DialTCPFn(strings.TrimPrefix(address, "tcp://"), signerHandover, ed25519.GenPrivKey())
 	if path, unix := strings.CutPrefix(address, "unix://"); unix {
 		dial = privval.DialUnixFn(path)
