@@ -164,6 +164,12 @@ func (s *Shell) Attach(source wire.Source) { s.source = source }
 // on (E5). It comes before Run.
 func (s *Shell) Voted(votes []wire.EffectVote) { s.voted = votes }
 
+// VotesUnknown tells on which executions this organisation may have voted by a node that is lost,
+// and what the order shows of its votes (E5). It may come before Run, and again.
+func (s *Shell) VotesUnknown(unknown Unknown, voted []wire.EffectVote) {
+	s.put(item{event: VotesUnknown{Unknown: unknown, Voted: voted}})
+}
+
 // Run works until ctx ends, then rolls back what is open and returns nil. It owns the worker and
 // waits for it.
 func (s *Shell) Run(ctx context.Context) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // promotedAfter is the longest pause between two attempts to reach a database of several servers: a
@@ -307,7 +308,24 @@ func (n *node) assembleOrder() error {
 	if err != nil {
 		return err
 	}
-	n.effects.Voted(votes)
+	lost, err := n.assembleLostVotes()
+	if err != nil {
+		return err
+	}
+	n.effects.Voted(append(lost, votes...))
 	n.decided(n.order.height(), nil)
 	return n.app.SetBlocks(n.order)
+}
+
+// assembleLostVotes returns votes of an earlier node that are known.
+func (n *node) assembleLostVotes() ([]wire.EffectVote, error) {
+	n.lost = &lostVotes{
+		memory: memory{n.store}, log: n.log.With("part", "effects"), tell: n.effects.VotesUnknown,
+		underVote: func() (wire.Key, uint64, *wire.EffectVote) { return n.app.UnderVote(n.opt.Config.Organisation) },
+	}
+	votes, err := n.lost.start()
+	if err == nil {
+		n.silence.follow(n.keys.counts(), n.lost)
+	}
+	return votes, err
 }

@@ -78,6 +78,7 @@ type node struct {
 	doc          genesisDoc
 	keys         *keys
 	silence      *silence
+	lost         *lostVotes
 	backend      backend.Backend // nil: ordering only
 	standby      bool            // the node keeps the order alone (Home.Standby)
 	store        dbm.DB

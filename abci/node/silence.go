@@ -36,6 +36,7 @@ type silence struct {
 	guards  map[string]*signer.Guard // by the key's address
 	keys    map[string]*config.Signer
 	asked   *cmtproto.Vote // that CometBFT asked for last, in vain; nil: none
+	lost    *lostVotes     // nil: the node is not made yet
 }
 
 func newSilence(n *node) (*silence, error) {
@@ -54,6 +55,17 @@ func (s *silence) attach(order orderer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.order = order
+}
+
+// follow has votes on effects follow what is found of the key that counts.
+func (s *silence) follow(counts *config.Signer, lost *lostVotes) {
+	s.mu.Lock()
+	s.lost = lost
+	doubts := s.kept.DoubtSince != nil || counts != nil && s.guard(counts).Doubts()
+	s.mu.Unlock()
+	if doubts {
+		lost.doubted()
+	}
 }
 
 // guard is that of a key. Called with mu held.
@@ -187,6 +199,9 @@ func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) err
 	g := s.guard(key)
 	doubted := g.Doubts()
 	g.Made(at, signature)
+	if s.lost != nil {
+		s.lost.signed()
+	}
 	if !doubted {
 		return nil
 	}
@@ -261,6 +276,9 @@ func (s *silence) keep(g *signer.Guard, height int64) {
 		return
 	}
 	s.kept = next
+	if s.lost != nil && !g.Stopped() {
+		s.lost.doubted()
+	}
 	if err := s.home.KeepSigning(next); err != nil {
 		s.log.Error("a restart may forget that the node must not sign", "error", err)
 	}

@@ -15,9 +15,10 @@ import (
 
 // TakeOver has the home of a standby, whose node does not run, take the place of a lost node. from
 // is a copy of the lost node's home. Its keys are copied. With signed its last signatures are
-// copied as well, and have to be those that its disk had when it had stopped. Without them, and
-// without a signer of its own, the node signs only for heights that the lost node cannot have
-// signed for (A14). TakeOver can be called again after a failure.
+// copied as well, and its votes on effects. They have to be those that its disk had when it had
+// stopped. Without them, and without a signer of its own, the node signs only for heights that the
+// lost node cannot have signed for (A14). It abstains from executions on which the lost node may
+// have voted (E5). TakeOver can be called again after a failure.
 func TakeOver(home, from config.Home, signed bool) error {
 	c, err := config.Load(string(home))
 	if err != nil {
@@ -40,6 +41,9 @@ func TakeOver(home, from config.Home, signed bool) error {
 		return err
 	}
 	if err := takeGatewayKey(home, from, registry, c.Organisation); err != nil {
+		return err
+	}
+	if err := takeVotes(db, from, signed); err != nil {
 		return err
 	}
 	if c.Consensus.SignerListen == "" {

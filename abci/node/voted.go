@@ -29,15 +29,12 @@ const votedMax = 32
 // pending at each height. So a vote on it also ends the reading, once all of height next was read.
 // CometBFT begins a file every 10 MB.
 func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
-	files, err := filepath.Glob(head + ".[0-9]*")
+	files, err := logFiles(head)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(files, func(a, b string) int { // by their numbers, the newest first
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(b, a))
-	})
 	var all []wire.EffectVote
-	for _, file := range append([]string{head}, files...) {
+	for _, file := range files {
 		votes, since, err := votedIn(file, from)
 		if err != nil {
 			return nil, fmt.Errorf("read own votes: %w", err)
@@ -47,11 +44,46 @@ func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, 
 			break
 		}
 	}
+	return firstVotes(all), nil
+}
+
+// lastVotes reads what a stopped node voted last, one vote for each execution. Organisations vote
+// again on what is pending at each height, of which the last 10 MB of the log have hundreds.
+func lastVotes(head string) ([]wire.EffectVote, error) {
+	files, err := logFiles(head)
+	if err != nil {
+		return nil, err
+	}
+	var all []wire.EffectVote
+	for _, file := range files[:min(2, len(files))] {
+		votes, _, err := votedIn(file, 0)
+		if err != nil {
+			return nil, fmt.Errorf("read own votes: %w", err)
+		}
+		all = append(votes, all...)
+	}
+	return firstVotes(all), nil
+}
+
+// logFiles are the files of CometBFT's log, the newest first.
+func logFiles(head string) ([]string, error) {
+	files, err := filepath.Glob(head + ".[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(files, func(a, b string) int { // by their numbers
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(b, a))
+	})
+	return append([]string{head}, files...), nil
+}
+
+// firstVotes is the first vote for each of the last executions.
+func firstVotes(all []wire.EffectVote) []wire.EffectVote {
 	var first wire.FirstVotes[wire.EffectVote]
 	for _, v := range all {
 		first.Take(v, math.MaxInt, nil)
 	}
-	return first[max(0, len(first)-votedMax):], nil
+	return first[max(0, len(first)-votedMax):]
 }
 
 // votedIn reads one file of the log, in which the end of height since stands: no earlier file holds

@@ -123,7 +123,7 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newVoteAgain(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
 	wrapUsage(root)
 	return root
 }

@@ -56,7 +56,7 @@ standby's home has the gateway key already, and consensus.signer_listen names wh
 A key must never sign twice at the same place. A signer remembers what it signed last. Without one, the node asks the others how far
 they are, and signs after the last order block that the lost node can have signed for. So the others have to be enough to go on. With --signed, COPY
 has to be the lost node's own disk, with its directory data as the stopped node left it; an older copy could sign twice. The node
-then signs at once.`,
+then signs at once, and knows how the lost one voted on effects. Else it abstains from what was pending ("chainify vote-again").`,
 		Example: `  chainify take-over --home /var/lib/chainify --from /backup/chainify
   chainify start --home /var/lib/chainify`,
 		Args: cobra.NoArgs,
@@ -104,5 +104,28 @@ name the last order block that it can have been used for, with --after. The othe
 	}
 	homeFlag(cmd, &home)
 	cmd.Flags().Int64Var(&after, "after", 0, "the last order block that the key was used for; 0: not known, the others tell")
+	return cmd
+}
+
+func newVoteAgain() *cobra.Command {
+	var home string
+	cmd := &cobra.Command{
+		Use:   "vote-again --home DIR",
+		Short: "Have a node vote on what it abstains from after a take-over",
+		Long: `vote-again is for a ledger that stands still after a take-over, since the pending block needs this organisation's vote. A node in the
+place of a lost one abstains from executions on which the lost one may have voted. With this command it votes on them after all.
+Its vote is that of the lost one where that one came to the same effects. The others hold evidence against you where it did not: when
+its operator gave a transaction up ("chainify cancel"), when its log says that one did not end, or that its effects deviate.`,
+		Example: `  chainify vote-again --home /var/lib/chainify`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := node.VoteAgain(config.Home(home)); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the node votes on all executions from its next start on: chainify start --home %s\n", home)
+			return nil
+		},
+	}
+	homeFlag(cmd, &home)
 	return cmd
 }

@@ -1,0 +1,184 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	dbm "github.com/cometbft/cometbft-db"
+
+	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// lostVotes is what a node knows of the votes on effects that an earlier node of its organisation
+// gave, and whose log it does not have (E5). Before its own first signature it votes on nothing. Then
+// it abstains from the executions that were pending by then, but for votes that the order shows.
+// The earlier node voted in precommits. None of these was for a later height: a key signs for none
+// before (A14), and a signer of its own keeps what it signed last.
+type lostVotes struct {
+	memory memory
+	log    *slog.Logger
+	// underVote is what organisations vote on, the last ledger block ordered, and this
+	// organisation's vote on the chain; nil: there is none.
+	underVote func() (pending wire.Key, ordered uint64, own *wire.EffectVote)
+	// tell tells the effect core.
+	tell func(effects.Unknown, []wire.EffectVote)
+
+	mu   sync.Mutex // guards kept
+	kept keptLostVotes
+}
+
+// keptLostVotes is what lostVotes keeps over a restart.
+type keptLostVotes struct {
+	All     bool             `json:"all,omitempty"` // it is not known how far the lost node came
+	Unknown *effects.Unknown `json:"unknown,omitempty"`
+	Voted   [][]byte         `json:"voted,omitempty"` // votes of the lost node, from its disk
+}
+
+// start tells what was kept, and returns the votes that are known. It comes before effects runs.
+func (l *lostVotes) start() ([]wire.EffectVote, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	if l.kept, err = l.memory.LostVotes(); err != nil {
+		return nil, err
+	}
+	switch {
+	case l.kept.All:
+		l.log.Info("what this organisation voted on effects before is not known: it votes on nothing yet")
+		l.tell(effects.Everything(), nil)
+	case l.kept.Unknown != nil:
+		l.tell(*l.kept.Unknown, l.onChain())
+	}
+	votes := make([]wire.EffectVote, len(l.kept.Voted))
+	for i, raw := range l.kept.Voted {
+		if votes[i], err = wire.DecodeEffectVote(raw); err != nil {
+			return nil, fmt.Errorf("read the lost node's votes: %w", err)
+		}
+	}
+	return votes, nil
+}
+
+func (l *lostVotes) onChain() []wire.EffectVote {
+	if _, _, own := l.underVote(); own != nil {
+		return []wire.EffectVote{*own}
+	}
+	return nil
+}
+
+// doubted follows the discovery that this organisation's key was used by an earlier process.
+func (l *lostVotes) doubted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.kept.All {
+		l.tell(effects.Everything(), nil)
+		l.keep(keptLostVotes{All: true, Voted: l.kept.Voted})
+	}
+}
+
+// signed is told that this node signed something.
+func (l *lostVotes) signed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.kept.All {
+		return
+	}
+	pending, ordered, _ := l.underVote()
+	unknown := effects.Unknown{Pending: pending.Number, Round: pending.Round, Ordered: ordered}
+	l.tell(unknown, l.onChain())
+	l.keep(keptLostVotes{Unknown: &unknown, Voted: l.kept.Voted})
+	l.log.Info("this organisation votes on effects from now on", "not_on_block", pending.Number, "round", pending.Round)
+}
+
+// keep waits for the disk. Called with mu held.
+func (l *lostVotes) keep(kept keptLostVotes) {
+	l.kept = kept
+	if err := l.memory.KeepLostVotes(kept); err != nil {
+		l.log.Error("a restart may forget on what this organisation must not vote", "error", err)
+	}
+}
+
+// votesOnDisk are the last votes on effects of a stopped node, by the disk that it left.
+func votesOnDisk(home config.Home) ([][]byte, error) {
+	logged, err := lastVotes(filepath.Join(home.Data(), "cs.wal", "wal"))
+	if err != nil {
+		return nil, err
+	}
+	db, err := openOwnStore(home.Data())
+	if err != nil {
+		return nil, fmt.Errorf("open the lost node's store: %w", err)
+	}
+	defer db.Close()
+	kept, err := (&ownVotes{db: db}).open()
+	if err != nil {
+		return nil, err
+	}
+	var votes [][]byte
+	for _, vote := range append(kept, logged...) {
+		votes = append(votes, vote.Encode())
+	}
+	return votes, nil
+}
+
+var lostVotesKey = []byte("node/lost-votes")
+
+// LostVotes reads what KeepLostVotes kept.
+func (m memory) LostVotes() (kept keptLostVotes, err error) {
+	raw, err := m.db.Get(lostVotesKey)
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &kept)
+	}
+	if err != nil {
+		return kept, fmt.Errorf("read what is known of the lost node's votes: %w", err)
+	}
+	return kept, nil
+}
+
+// KeepLostVotes waits for the disk.
+func (m memory) KeepLostVotes(kept keptLostVotes) error {
+	raw, err := json.Marshal(kept)
+	if err == nil {
+		err = m.db.SetSync(lostVotesKey, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("keep what is known of the lost node's votes: %w", err)
+	}
+	return nil
+}
+
+// VoteAgain has the node of a home, which does not run, vote on the executions from which it abstains
+// for the sake of a lost node. The operator vouches that the lost node did not vote otherwise.
+func VoteAgain(home config.Home) (err error) {
+	db, err := openOwnStore(home.Data())
+	if err != nil {
+		return fmt.Errorf("open the node's store (does the node run?): %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	kept, err := memory{db}.LostVotes()
+	switch {
+	case err != nil:
+		return err
+	case kept.All:
+		return errors.New("the node has signed nothing since it took over: start it first, until it signs")
+	case kept.Unknown == nil:
+		return errors.New("the node abstains from nothing")
+	}
+	return memory{db}.KeepLostVotes(keptLostVotes{Voted: kept.Voted})
+}
+
+// takeVotes keeps what the lost node voted on effects, or that nobody knows.
+func takeVotes(db dbm.DB, from config.Home, signed bool) error {
+	kept := keptLostVotes{All: !signed}
+	if signed {
+		var err error
+		if kept.Voted, err = votesOnDisk(from); err != nil {
+			return fmt.Errorf("the lost node's votes on effects: %w", err)
+		}
+	}
+	return memory{db}.KeepLostVotes(kept)
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	dbm "github.com/cometbft/cometbft-db"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+
+	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/wire"
+)
+
+// lossOf is a node's knowledge of an earlier one's votes.
+type lossOf struct {
+	*lostVotes
+	pending wire.Key
+	ordered uint64
+	own     *wire.EffectVote
+	told    []effects.Unknown
+	voted   []wire.EffectVote
+}
+
+func newLoss(t *testing.T, db dbm.DB) *lossOf {
+	t.Helper()
+	l := &lossOf{pending: wire.Key{Number: 7, Round: 2}, ordered: 7}
+	l.lostVotes = &lostVotes{
+		memory: memory{db}, log: slog.New(slog.DiscardHandler),
+		underVote: func() (wire.Key, uint64, *wire.EffectVote) { return l.pending, l.ordered, l.own },
+		tell: func(u effects.Unknown, voted []wire.EffectVote) {
+			l.told, l.voted = append(l.told, u), voted
+		},
+	}
+	return l
+}
+
+// A node in a lost one's place votes on nothing before it signs, and on nothing that was pending by
+// then, also after a restart.
+func TestWhatALostNodeMayHaveVotedOnIsLeftOut(t *testing.T) {
+	db := dbm.NewMemDB()
+	if err := takeVotes(db, "", false); err != nil {
+		t.Fatal(err)
+	}
+	l := newLoss(t, db)
+	if _, err := l.start(); err != nil {
+		t.Fatal(err)
+	}
+	own := wire.NewStuckVote(l.pending, 3)
+	l.own = &own
+	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) {
+		t.Fatalf("told %+v, want %+v", l.told, want)
+	}
+	l.signed()
+	unknown := effects.Unknown{Pending: 7, Round: 2, Ordered: 7}
+	if want := []effects.Unknown{effects.Everything(), unknown}; !slices.Equal(l.told, want) || !slices.Equal(l.voted, []wire.EffectVote{own}) {
+		t.Fatalf("told %+v with votes %v, want %+v and the vote on the chain", l.told, l.voted, want)
+	}
+	l.pending, l.ordered = wire.Key{Number: 8}, 8
+	l.signed()
+	after := newLoss(t, db)
+	if _, err := after.start(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []effects.Unknown{unknown}; !slices.Equal(after.told, want) || len(l.told) != 2 {
+		t.Errorf("after a restart told %+v, want %+v; before it %d words, want 2", after.told, want, len(l.told))
+	}
+}
+
+// An operator who knows how the lost node voted has the node vote, once it signs.
+func TestAnOperatorHasANodeVoteAgain(t *testing.T) {
+	spare, first, _ := spareOf(t, unchanged)
+	if err := TakeOver(spare, first, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := VoteAgain(spare); err == nil || !strings.Contains(err.Error(), "start it first") {
+		t.Errorf("%v, want that the node has to sign first", err)
+	}
+	with := func(do func(*lossOf)) {
+		t.Helper()
+		db, err := openOwnStore(spare.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLoss(t, db)
+		if _, err := l.start(); err != nil {
+			t.Fatal(err)
+		}
+		do(l)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with(func(l *lossOf) { l.signed() })
+	if err := VoteAgain(spare); err != nil {
+		t.Fatal(err)
+	}
+	with(func(l *lossOf) {
+		if len(l.told) > 0 {
+			t.Errorf("told %+v, want nothing", l.told)
+		}
+	})
+	if err := VoteAgain(spare); err == nil || !strings.Contains(err.Error(), "abstains from nothing") {
+		t.Errorf("%v, want that there is nothing to do", err)
+	}
+}
+
+// A node that learns that an earlier process used its key does so, too; a node that knows its votes
+// says nothing.
+func TestAKeyThatWasUsedBeforeLeavesVotesUnknown(t *testing.T) {
+	l := newLoss(t, dbm.NewMemDB())
+	if _, err := l.start(); err != nil || len(l.told) > 0 {
+		t.Fatalf("%v, told %+v, want nothing", err, l.told)
+	}
+	l.signed()
+	l.doubted()
+	l.doubted()
+	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) {
+		t.Errorf("told %+v, want %+v", l.told, want)
+	}
+}
+
+// The votes of a lost node travel with its disk, from CometBFT's log and from the node's own store.
+func TestVotesTravelWithTheDisk(t *testing.T) {
+	spare, first, _ := spareOf(t, unchanged)
+	stuck := wire.NewStuckVote(wire.Key{Number: 7}, 1)
+	earlier := wire.NewEffectsVote(wire.Key{Number: 6}, "acme", wire.Hash{6})
+	if err := os.MkdirAll(filepath.Join(first.Data(), "cs.wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	walFile(t, filepath.Join(first.Data(), "cs.wal", "wal"), 0, endOf(40), logged("", cmtproto.PrecommitType, 41, stuck))
+	db, err := openOwnStore(first.Data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &ownVotes{db: db, of: map[wire.Key]bool{}}
+	if err := kept.keep(earlier.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := TakeOver(spare, first, true); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = openOwnStore(spare.Data()); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	l := newLoss(t, db)
+	votes, err := l.start()
+	if want := []wire.EffectVote{earlier, stuck}; err != nil || !slices.Equal(votes, want) || len(l.told) > 0 {
+		t.Errorf("votes %v (%v), told %+v; want %v and nothing", votes, err, l.told, want)
+	}
+}
