@@ -151,8 +151,8 @@ func (m memory) KeepLostVotes(kept keptLostVotes) error {
 	return nil
 }
 
-// VoteAgain has the node of a home, which does not run, vote on the executions from which it abstains
-// for the sake of a lost node. The operator vouches that the lost node did not vote otherwise.
+// VoteAgain has the node of a home, which does not run, vote on the executions from which it
+// abstains for the sake of a lost node. The operator vouches that the lost node did not vote otherwise.
 func VoteAgain(home config.Home) (err error) {
 	db, err := openOwnStore(home.Data())
 	if err != nil {

@@ -57,8 +57,8 @@ pub fn bounded<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The error of what [`bounded`] cancelled, with its reason; another one as it is. What the process
-/// keeps of freed memory goes back to the machine. For use inside `bounded`.
+/// The error of what [`bounded`] cancelled, with its reason; another one as it is. Freed memory
+/// goes back to the machine. For use inside `bounded`.
 pub fn explained(error: PgError) -> PgError {
     if !EXCEEDED.swap(false, Ordering::Relaxed) {
         return error;
