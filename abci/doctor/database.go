@@ -93,6 +93,7 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	}
 	to.RuntimeParams["search_path"] = "pg_catalog, pg_temp" // whatever role and database have: X11
 	to.RuntimeParams["application_name"] = "chainify doctor"
+	postgres.EndWithMachine(&to.Config)
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return []Finding{bad(check, reason(err), mendOf(err))}
@@ -277,7 +278,12 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 		}
 		return Finding{Level(found.Level), check, found.Found, found.Mend}
 	}
-	conn, err := pgx.Connect(ctx, dsn)
+	to, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return bad(check, setting+": "+reason(err), strings.ReplaceAll(mendOf(err), "database.dsn", setting))
+	}
+	postgres.EndWithMachine(&to.Config)
+	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return bad(check, setting+": "+reason(err), strings.ReplaceAll(mendOf(err), "database.dsn", setting))
 	}

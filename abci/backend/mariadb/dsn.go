@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgpassfile"
+
+	"github.com/chainify-db/chainify/abci/backend"
 )
 
 // Scheme begins the connection strings that name a MariaDB:
@@ -43,6 +45,7 @@ func parseDSN(dsn string) (*mysql.Config, names, error) {
 		return nil, names{}, fmt.Errorf("database %q, want a name of lower-case letters, digits and _, at most 48", c.DBName)
 	}
 	c.Timeout = cleanupLimit
+	c.DialFunc = backend.Dial // the server's end is in its configuration: docs/operator/mariadb.md
 	c.InterpolateParams = true
 	c.Logger = &mysql.NopLogger{} // errors are returned
 	c.MaxAllowedPacket = 0        // as the server says

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ type settings struct {
 	clock                     time.Time
 	installed                 bool
 	holders                   error // of the procedure that ends holders of rows
+	// remote: the session leads to another machine. The server gives up one whose machine is gone
+	// after so many seconds; 0: as the kernel has it.
+	remote                 bool
+	idle, interval, probes int64
 }
 
 // Examine checks a database for its operator. It changes nothing.
@@ -47,6 +52,7 @@ func Examine(ctx context.Context, dsn string) []backend.Condition {
 	defer func() { _ = pool.Close() }()
 	before := time.Now()
 	s, err := readSettings(ctx, pool, name)
+	s.remote = elsewhere(c.Net, c.Addr)
 	if err != nil {
 		return []backend.Condition{{Level: backend.Bad, Check: check, Found: reason(err), Mend: mendOf(err)}}
 	}
@@ -63,6 +69,8 @@ func readSettings(ctx context.Context, q querier, name names) (settings, error) 
 		return s, err
 	}
 	s.clock = time.UnixMicro(int64(clock * 1e6))
+	// A server of another make has none of these.
+	_ = q.QueryRowContext(ctx, `SELECT @@tcp_keepalive_time, @@tcp_keepalive_interval, @@tcp_keepalive_probes`).Scan(&s.idle, &s.interval, &s.probes)
 	_, err = readPosition(ctx, q, name)
 	s.installed = errorNumber(err) == 0
 	if s.installed { // no connection has the number 0, so that it ends none
@@ -100,6 +108,10 @@ func (s settings) judge(before, after time.Time) []backend.Condition {
 			"holders of rows", s.holders != nil, backend.Warn, fmt.Sprintf("sessions that hold rows are not ended, and blocks wait for them: %v", s.holders),
 			mendOfHolders(s.holders),
 		},
+		{
+			"a vanished node", s.remote && !s.endsWithMachine(), backend.Warn, "the server keeps the session, the lock and the rows of a node whose machine is gone: for two hours, as the kernel has it, or as long as tcp_keepalive_time says",
+			"tcp_keepalive_time = 5, tcp_keepalive_interval = 2 and tcp_keepalive_probes = 3 in the server's configuration, or by SET GLOBAL before the node connects",
+		},
 		{"clocks", apart > clockApartMax, backend.Warn, fmt.Sprintf("the database's clock is %s from the node's", apart.Round(time.Millisecond)), "Keep both machines' clocks right (NTP)."},
 	}
 	found := make([]backend.Condition, 0, len(rules)+1)
@@ -111,6 +123,21 @@ func (s settings) judge(before, after time.Time) []backend.Condition {
 		found = append(found, backend.Condition{Level: r.level, Check: r.check, Found: r.found, Mend: r.mend})
 	}
 	return found
+}
+
+// endsWithMachine: the server notices within a minute that the machine of a session is gone.
+func (s settings) endsWithMachine() bool {
+	return s.idle > 0 && s.interval > 0 && s.probes > 0 && s.idle+s.interval*s.probes <= 60
+}
+
+// elsewhere: an address is beyond this machine, as far as it shows.
+func elsewhere(network, address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if network != "tcp" || err != nil || host == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return ip == nil || !ip.IsLoopback()
 }
 
 func (s settings) tooOld() bool {

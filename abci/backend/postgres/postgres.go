@@ -177,7 +177,7 @@ func settle(c *pgconn.Config) {
 	} {
 		c.RuntimeParams[k] = v
 	}
-	c.DialFunc = dial
+	EndWithMachine(c)
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // a standby takes no blocks
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		_, err := conn.Exec(ctx, settleNewer).ReadAll()

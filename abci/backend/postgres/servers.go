@@ -11,14 +11,11 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sys/unix"
 )
 
 // Bounds of what one attempt to connect takes: all servers of the DSN have their turn within
@@ -31,12 +28,6 @@ const (
 	markBytes      = 16
 	epochMax       = math.MaxInt64 / 2
 )
-
-// A machine that is gone answers nothing, not even that a connection is closed. Bytes without an
-// answer count as lost after silenceLimit, an idle connection a little later.
-const silenceLimit = 10 * time.Second
-
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
 // Server is one of the organisation's servers, under the epoch in which the node went over to it.
 // The mark is random: a server that has it has all that the node did before the epoch.
@@ -142,21 +133,6 @@ func inOrder(hosts []host, f Followed) []host {
 	sorted := slices.Clone(hosts)
 	slices.SortStableFunc(sorted, func(a, b host) int { return rank(a) - rank(b) })
 	return sorted
-}
-
-// dial bounds how long a machine that is gone is believed to be there.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: keepAlive, Control: func(network, _ string, c syscall.RawConn) error {
-		if !strings.HasPrefix(network, "tcp") {
-			return nil
-		}
-		var failed error
-		err := c.Control(func(fd uintptr) {
-			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silenceLimit.Milliseconds()))
-		})
-		return errors.Join(err, failed)
-	}}
-	return d.DialContext(ctx, network, address)
 }
 
 // answering is what a server says of itself. A false answer costs a detour: the node compares

@@ -34,6 +34,7 @@ func Survey(ctx context.Context, dsn string) ([]Seen, error) {
 		return nil, err
 	}
 	c.RuntimeParams["search_path"] = "pg_catalog, pg_temp" // whatever role and database have: X11
+	EndWithMachine(&c.Config)
 	hosts, err := hostsOf(c)
 	if err != nil {
 		return nil, err

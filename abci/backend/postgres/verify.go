@@ -17,7 +17,12 @@ const verifySQL = `SELECT block, what, detail FROM chainify.verify_ledger()
 // Verify has a database verify its ledger and tables, and tells what does not hold. The role of dsn
 // is a member of chainify_reader.
 func Verify(ctx context.Context, dsn string, each func(backend.Finding) error) error {
-	conn, err := pgx.Connect(ctx, dsn)
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	EndWithMachine(&c.Config)
+	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

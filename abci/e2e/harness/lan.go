@@ -143,6 +143,16 @@ func (l *Lan) Divide(groups ...[]string) error {
 	return ip(nil, commands...)
 }
 
+// Join gives the network of this process an address at the first switch. Hosts that no group names
+// reach it while the Lan is divided. It ends with the Lan.
+func (l *Lan) Join() (address string, err error) {
+	address = fmt.Sprintf("10.77.0.%d", len(l.hosts)+1)
+	return address, ip(nil, "link set lo up", "address add "+address+"/24 dev "+l.bridge(0))
+}
+
+// Within calls do on a thread in a host's network. Sockets that do opens there stay the host's.
+func (l *Lan) Within(name string, do func() error) error { return l.host(name).within(do) }
+
 // Close cuts the hosts off and lets go of them; they end with the processes in them.
 func (l *Lan) Close() error {
 	if l == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/explorer"
 )
 
@@ -55,6 +56,7 @@ func Open(dsn string) (*Ledger, error) {
 	for name, value := range sessionSettings {
 		config.ConnConfig.RuntimeParams[name] = value
 	}
+	postgres.EndWithMachine(&config.ConnConfig.Config)
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectLimit
 	}
