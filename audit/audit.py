@@ -176,8 +176,9 @@ class Consortium:
         authority.gateway_keys = {name: organisation.gateway_key for name, organisation in self.organisations.items()}
         return authority
 
-    def approve(self, change, approvals, field, least=0):
-        """Raises Wrong unless enough organisations, least at any rate, signed the change's bytes."""
+    def approve(self, change, approvals, field, least=0, withdraws=None):
+        """Raises Wrong unless enough organisations, least at any rate, signed the change's bytes. With withdraws, which is c, the change
+        withdraws a version of the protocol."""
         voters, message, before = self.voters(), b"chainify/governance/1" + lp(self.chain_id.encode()) + change, ""
         for i, approval in enumerate(approvals):
             name, at = approval["organisation"], f"{field}.approvals[{i}]"
@@ -188,7 +189,10 @@ class Consortium:
             if not signature_holds(self.organisations[name].gateway_key, message, approval["signature"]):
                 raise Wrong(at, f"the signature of {name} does not fit")
             before = name
-        if len(approvals) < max(least, self.approvals or 2 * len(voters) // 3 + 1):
+        want = max(least, self.approvals or 2 * len(voters) // 3 + 1)
+        if withdraws is not None:
+            want = len(voters) - max(want, withdraws) + 1
+        if len(approvals) < want:
             raise Wrong(f"{field}.approvals", f"{len(approvals)} of {len(voters)} approve, that is too few")
 
     def member(self, name, field):
@@ -238,8 +242,19 @@ GOVERNANCE = is_object({
     "chain_id": is_type(str),
     "changes": is_list(is_object({
         "from_block": is_number((1, U64[1])), "change": is_hex(),
-        "approvals": is_list(is_object({"organisation": is_type(str), "signature": is_hex(64)}), VOTES_MAX)}), 2**32),
+        "approvals": is_list(is_object({"organisation": is_type(str), "signature": is_hex(64)}), VOTES_MAX),
+        "withdrawn": is_hex()}, optional=["withdrawn"]), 2**32),
 })
+
+
+def withdrawn_version(raw, chain_id, sequence, field):
+    """The SHA-256 of a change that brings a version of the protocol; raises Wrong for another one."""
+    change, actions = {}, []
+    for number, content in fields(raw, field):
+        actions.append(content) if number == 4 else change.update({number: content})
+    if change.get(1) != chain_id.encode() or change.get(2) != sequence or [n for action in actions for n, _ in fields(action, field)] != [15]:
+        raise Wrong(field, f"it is not change {sequence} of this chain, a version of the protocol")
+    return sha256(raw)
 
 
 class Authorities:
@@ -264,7 +279,13 @@ class Authorities:
                 raise Wrong(f"{field}.change", f"it is not change {sequence} of this chain")
             version = any(number == 15 for action in actions for number, _ in fields(action, f"{field}.change"))
             least = founders.authority().consent if version else 0  # that agree on a block
-            founders.approve(entry["change"], entry["approvals"], field, least)
+            if entry.get("withdrawn"):
+                of = withdrawn_version(entry["withdrawn"], founders.chain_id, sequence - 1, f"{field}.withdrawn")
+                if not withdrawal or fields(actions[0], f"{field}.change") != [(8, of)]:
+                    raise Wrong(f"{field}.withdrawn", "the change withdraws another one")
+                founders.approve(entry["change"], entry["approvals"], field, withdraws=founders.authority().consent)
+            else:
+                founders.approve(entry["change"], entry["approvals"], field, least)
             since = max(1, self.periods[-1][0])
             if entry["from_block"] < since or withdrawal and entry["from_block"] > since:
                 raise Wrong(f"{field}.from_block", "before that of the change before, or a withdrawal with another")

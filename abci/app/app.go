@@ -255,6 +255,9 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 	if tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient() {
 		return &abci.ResponseCheckTx{Code: order.CodeNotABundle, Log: "an effect certificate comes from a proposer only", Codespace: codespace}, nil
 	}
+	if err := a.mayHold(tx); err != nil {
+		return checked(err), nil
+	}
 	if !a.live(tx) { // again: the replay window moves at Commit, and opening took long
 		return checked(errNothingLive), nil
 	}
@@ -273,6 +276,13 @@ func (a *App) live(tx order.Tx) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.state.Live(tx)
+}
+
+// mayHold says why no block may hold a transaction; nil: one may.
+func (a *App) mayHold(tx order.Tx) error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.state.MayHold(tx)
 }
 
 func checked(err error) *abci.ResponseCheckTx {

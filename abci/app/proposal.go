@@ -123,7 +123,9 @@ func (a *App) sort(state *order.State, mempool [][]byte) (changes [][]byte, clie
 		case err != nil || tx.Bundle() == nil && !tx.IsGovernance() && !tx.IsClient():
 			a.log.Info("a transaction of the mempool is left out", "error", err) // signed before a key was replaced, or by a gateway that does not verify
 		case tx.IsGovernance():
-			changes = append(changes, raw)
+			if state.MayHold(tx) == nil {
+				changes = append(changes, raw)
+			}
 		case tx.IsClient():
 			clients = append(clients, waiting{raw, tx.Organisation(), 1, nil})
 		default:

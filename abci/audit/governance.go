@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -40,6 +41,9 @@ type GovernanceChange struct {
 	FromBlock uint64     `json:"from_block"`
 	Change    hexBytes   `json:"change"`
 	Approvals []Approval `json:"approvals"`
+	// Withdrawn is the change that a withdrawal is of, where it is a version of the protocol which
+	// fewer organisations withdrew than approve other changes.
+	Withdrawn hexBytes `json:"withdrawn,omitempty"`
 }
 
 // Approval is an organisation's signature under a change.
@@ -69,9 +73,9 @@ func (g *Governance) Last() uint64 {
 }
 
 // Take adds an approved change, in force from a block on; a withdrawal, which changes nothing, from
-// the Last one's.
-func (g *Governance) Take(fromBlock uint64, signed *wire.SignedGovernanceChange) {
-	change := GovernanceChange{FromBlock: fromBlock, Change: signed.Change}
+// the Last one's. The withdrawn change may be nil where as many approve as other changes take.
+func (g *Governance) Take(fromBlock uint64, signed *wire.SignedGovernanceChange, withdrawn []byte) {
+	change := GovernanceChange{FromBlock: fromBlock, Change: signed.Change, Withdrawn: withdrawn}
 	for _, a := range signed.Approvals {
 		change.Approvals = append(change.Approvals, Approval{a.Organisation, a.Signature})
 	}
@@ -191,13 +195,37 @@ func (c consortium) approved(chainID string, sequence uint64, change GovernanceC
 		}
 	}
 	n := c.voters()
-	if want := cmp.Or(c.approvals, 2*n/3+1); len(change.Approvals) < want {
+	version := wire.VersionApprovals{Voters: n, Approvals: cmp.Or(c.approvals, 2*n/3+1), Consent: c.authority(chainID).Consent}
+	want := version.Approvals
+	switch {
+	case len(change.Withdrawn) > 0:
+		if err := withdrawnVersion(decoded, change.Withdrawn); err != nil {
+			return nil, fmt.Errorf("withdrawn: %w", err)
+		}
+		want = version.ToWithdraw()
+	case decoded.ProtocolVersion() != 0:
+		want = version.ToAccept()
+	}
+	if len(change.Approvals) < want {
 		return nil, fmt.Errorf("approvals: %d of %d organisations approve, want %d", len(change.Approvals), n, want)
 	}
-	if want := c.authority(chainID).Consent; decoded.ProtocolVersion() != 0 && len(change.Approvals) < want {
-		return nil, fmt.Errorf("approvals: %d of %d organisations approve a version of the protocol, want %d", len(change.Approvals), n, want)
-	}
 	return decoded, nil
+}
+
+// withdrawnVersion checks that a change withdraws another one, which brings a version of the
+// protocol to the same chain and has the sequence before it.
+func withdrawnVersion(by *wire.GovernanceChange, raw []byte) error {
+	if sum := sha256.Sum256(raw); !bytes.Equal(by.Withdraws(), sum[:]) {
+		return fmt.Errorf("the change withdraws another one than %x", sum)
+	}
+	of, err := wire.DecodeGovernanceChange(raw)
+	if err != nil {
+		return err
+	}
+	if of.ProtocolVersion() == 0 || of.ChainId != by.ChainId || of.Sequence+1 != by.Sequence {
+		return fmt.Errorf("it is change %d of chain %q, want a version of the protocol that is change %d", of.Sequence, of.ChainId, by.Sequence-1)
+	}
+	return nil
 }
 
 // after is what a change makes of the consortium, which stays as it is.

@@ -142,6 +142,19 @@ func makeGovernance(t *testing.T) governanceFile {
 	withdrawn := approvedBy(10, sequence(3, 0, withdrawal), "acme gateway 2", "bolt gateway", "cargo gateway") // change 2 was
 	then := approvedBy(20, sequence(4, 0, add, votes, approvals, consent), "acme gateway 2", "bolt gateway", "cargo gateway")
 	leaves := approvedBy(20, sequence(3, 0, remove), "acme gateway 2", "bolt gateway", "cargo gateway", "delta gateway")
+	toVersion := &wire.GovernanceAction{Body: &wire.GovernanceAction_ProtocolVersion{ProtocolVersion: 2}}
+	version := sequence(3, 50, toVersion)
+	elsewhere := &wire.GovernanceChange{ChainId: "trade-2", Sequence: 3, EffectiveHeight: 50, Actions: []*wire.GovernanceAction{toVersion}}
+	withdraws := func(n uint64, of *wire.GovernanceChange) GovernanceChange { // by two of five
+		sum := sha256.Sum256(wire.Encode(of))
+		change := sequence(n, 0, &wire.GovernanceAction{Body: &wire.GovernanceAction_Withdraw{Withdraw: sum[:]}})
+		return approvedBy(20, change, "bolt gateway", "cargo gateway")
+	}
+	showing := func(c GovernanceChange, withdrawn *wire.GovernanceChange) GovernanceChange {
+		c.Withdrawn = wire.Encode(withdrawn)
+		return c
+	}
+	two := showing(withdraws(4, version), version)
 	record := func(changes ...GovernanceChange) json.RawMessage {
 		return encoded(t, Governance{Version: GovernanceVersion, ChainID: "trade-1", Changes: append([]GovernanceChange{}, changes...)})
 	}
@@ -185,6 +198,14 @@ func makeGovernance(t *testing.T) governanceFile {
 			{"", founders},
 			{"", digestOf(t, 15, 120, "acme validator", "bolt validator", "cargo validator")},
 		}},
+		{"two of five withdrew a version", record(keys, joins, two), "", []digestVector{{"", digestOf(t, 20, 200, "acme validator 2", "bolt validator", "cargo validator", "delta validator")}}},
+		{"one of five withdrew a version", record(keys, joins, without(two, 0)), "changes[2].approvals", nil},
+		{"two withdrew, and no version is shown", record(keys, joins, withdraws(4, version)), "changes[2].approvals", nil},
+		{"two withdrew another change", record(keys, joins, showing(withdraws(4, sequence(3, 50, consent)), sequence(3, 50, consent))), "changes[2].withdrawn", nil},
+		{"two withdrew another version than is shown", record(keys, joins, showing(two, sequence(3, 51, toVersion))), "changes[2].withdrawn", nil},
+		{"two withdrew a version of another number", record(keys, joins, showing(withdraws(4, sequence(2, 50, toVersion)), sequence(2, 50, toVersion))), "changes[2].withdrawn", nil},
+		{"two withdrew a version of another chain", record(keys, joins, showing(withdraws(4, elsewhere), elsewhere)), "changes[2].withdrawn", nil},
+		{"a version is shown with another change", record(showing(keys, version)), "changes[0].withdrawn", nil},
 		{"the withdrawal is left out", record(keys, then), "changes[1].change", nil},
 		{"a withdrawal of none", record(keys, approvedBy(10, sequence(2, 0, withdrawal), "acme gateway 2", "bolt gateway", "cargo gateway")), "changes[1].change", nil},
 		{"a withdrawal lacks an approval", record(keys, without(withdrawn, 0), then), "changes[1].approvals", nil},

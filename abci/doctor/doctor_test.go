@@ -236,6 +236,7 @@ func TestTheMachineIsJudged(t *testing.T) {
 		"a socket not ours":          {machine{socketError: os.ErrPermission}, "node", Warn},
 		"no version comes":           {machine{protocol: &wire.ProtocolStatus{InForce: 1, Known: 1}}, "protocol", Fine},
 		"a version comes":            {coming(2, 2), "protocol", Fine},
+		"nobody heard from another":  {coming(2, 0), "protocol", Warn},
 		"a version comes to others":  {coming(2, 1), "protocol", Warn},
 		"a version not known here":   {coming(1, 2), "protocol", Bad},
 		"nobody tells another one":   {machine{protocol: &wire.ProtocolStatus{}}, "environment", Fine},
@@ -251,7 +252,7 @@ func TestTheMachineIsJudged(t *testing.T) {
 
 // coming is a machine that is told of version 2, and another organisation's node.
 func coming(known, theirs uint32) machine {
-	others := []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: theirs}, {Organisation: "away"}}
+	others := []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: theirs}}
 	return machine{protocol: &wire.ProtocolStatus{InForce: 1, Known: known, Next: 2, NextHeight: 90, Organisations: others}}
 }
 

@@ -125,14 +125,20 @@ func judgeProtocol(p *wire.ProtocolStatus) Finding {
 		return bad(check, fmt.Sprintf("version %d comes into force at order height %d, and this program knows versions up to %d", p.Next, p.NextHeight, p.Known),
 			"Install a release that knows it before: docs/operator/upgrades.md. The node stops at that height otherwise.")
 	}
-	var late []string
-	for _, o := range p.Organisations {
-		if o.Version != 0 && o.Version < p.Next {
-			late = append(late, o.Organisation)
-		}
-	}
+	late, silent := health.Unready(p)
+	var unready []string
 	if len(late) > 0 {
-		return warn(check, fmt.Sprintf("version %d comes into force at order height %d, and the nodes of %s do not know it", p.Next, p.NextHeight, strings.Join(late, ", ")),
+		names := make([]string, len(late))
+		for i, o := range late {
+			names[i] = o.Organisation
+		}
+		unready = append(unready, fmt.Sprintf("the nodes of %s do not know it", strings.Join(names, ", ")))
+	}
+	if len(silent) > 0 {
+		unready = append(unready, fmt.Sprintf("no node of %s is connected", strings.Join(silent, ", ")))
+	}
+	if len(unready) > 0 {
+		return warn(check, fmt.Sprintf("version %d comes into force at order height %d, and %s", p.Next, p.NextHeight, strings.Join(unready, ", and ")),
 			"Have them install a release that knows it, or withdraw the change: docs/operator/upgrades.md.")
 	}
 	return fine(check, "version %d, and version %d comes into force at order height %d", p.InForce, p.Next, p.NextHeight)

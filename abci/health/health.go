@@ -41,7 +41,7 @@ func Wrong(s *wire.StatusResponse) []string {
 	return append(wrong, upgrade(s.Protocol)...)
 }
 
-// upgrade lists those who do not know the version of the protocol that comes.
+// upgrade lists those that do not know the version of the protocol that comes, or may not know it.
 func upgrade(p *wire.ProtocolStatus) (wrong []string) {
 	if p.GetNext() == 0 {
 		return nil
@@ -49,12 +49,31 @@ func upgrade(p *wire.ProtocolStatus) (wrong []string) {
 	if p.Known < p.Next {
 		wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and this program knows versions up to %d: the node stops there; install a release that knows it", p.Next, p.NextHeight, p.Known))
 	}
-	for _, o := range p.Organisations {
-		if o.Version != 0 && o.Version < p.Next {
-			wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and the program of %s knows versions up to %d", p.Next, p.NextHeight, o.Organisation, o.Version))
-		}
+	late, silent := Unready(p)
+	for _, o := range late {
+		wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and the program of %s knows versions up to %d", p.Next, p.NextHeight, o.Organisation, o.Version))
+	}
+	if len(silent) > 0 {
+		wrong = append(wrong, fmt.Sprintf("version %d of the protocol comes into force at height %d, and these were not heard to know it: %s", p.Next, p.NextHeight, strings.Join(silent, ", ")))
 	}
 	return wrong
+}
+
+// Unready tells the other organisations of which a node does not know the version of the protocol
+// that comes, and those of which no node is connected. Both are empty when none comes.
+func Unready(p *wire.ProtocolStatus) (late []*wire.ProtocolStatus_Knows, silent []string) {
+	if p.GetNext() == 0 {
+		return nil, nil
+	}
+	for _, o := range p.Organisations {
+		switch {
+		case o.Version == 0:
+			silent = append(silent, o.Organisation)
+		case o.Version < p.Next:
+			late = append(late, o)
+		}
+	}
+	return late, silent
 }
 
 // OthersLeanOn says how environments of other organisations differ, by name; empty: not at all.

@@ -29,11 +29,17 @@ func TestWhatIsWrongIsToldWorstFirst(t *testing.T) {
 		"no database":                        {well(func(s *wire.StatusResponse) { s.State = "database_down" }), []string{"cannot be reached"}},
 		"a machine that fails":               {well(func(s *wire.StatusResponse) { s.State, s.Reason = "failing", "54001" }), []string{"agree on: 54001"}},
 		"a version that all know": {well(func(s *wire.StatusResponse) {
-			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 2, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 2}, {Organisation: "away"}}}
+			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 2, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 2}, {Organisation: "cargo", Version: 3}}}
+		}), nil},
+		"a version that two may not know": {well(func(s *wire.StatusResponse) {
+			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 2, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "away"}, {Organisation: "bolt", Version: 2}, {Organisation: "gone"}}}
+		}), []string{"at height 9, and these were not heard to know it: away, gone"}},
+		"nobody is heard, and no version comes": {well(func(s *wire.StatusResponse) {
+			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 1, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "away"}, {Organisation: "bolt", Version: 1}}}
 		}), nil},
 		"a version that two do not know": {well(func(s *wire.StatusResponse) {
 			s.Protocol = &wire.ProtocolStatus{InForce: 1, Known: 1, Next: 2, NextHeight: 9, Organisations: []*wire.ProtocolStatus_Knows{{Organisation: "bolt", Version: 1}}}
-		}), []string{"the node stops there", "the program of bolt"}},
+		}), []string{"the node stops there", "at height 9, and the program of bolt knows versions up to 1"}},
 		"recovery":                             {well(func(s *wire.StatusResponse) { s.State = "recovering" }), []string{"chainify.deviations"}},
 		"another process signs":                {well(func(s *wire.StatusResponse) { s.State, s.Reason = "signed_elsewhere", "at order block 7" }), []string{"at order block 7"}},
 		"excluded, and why":                    {well(func(s *wire.StatusResponse) { s.State, s.Reason = "excluded", "no checkpoint" }), []string{"(no checkpoint)"}},

@@ -66,6 +66,22 @@ func DecodeGovernanceChange(raw []byte) (*GovernanceChange, error) {
 	return c, nil
 }
 
+// VersionApprovals are what decides how many organisations approve a version of the protocol, and
+// how many withdraw one.
+type VersionApprovals struct {
+	Voters    int // organisations that vote on effects
+	Approvals int // that other changes take
+	Consent   int // organisations that agree on a block
+}
+
+// ToAccept is how many organisations give their word that they know the version.
+func (v VersionApprovals) ToAccept() int { return max(v.Approvals, v.Consent) }
+
+// ToWithdraw is how many withdraw a version that waits: so many that those left are fewer than
+// accept one. Those that did not approve it are never as many: at least one of those that did takes
+// its word back. More than half of the voters approve changes, so no more are ever needed here.
+func (v VersionApprovals) ToWithdraw() int { return v.Voters - v.ToAccept() + 1 }
+
 // ProtocolVersion returns the version of the protocol that the change brings; 0: none.
 func (x *GovernanceChange) ProtocolVersion() uint32 {
 	for _, action := range x.Actions {

@@ -159,3 +159,21 @@ func TestAVersionOfTheProtocolIsAloneAndNamesItsHeight(t *testing.T) {
 		}
 	}
 }
+
+// Organisations that did not approve a version are too few to withdraw it, and no more are needed
+// than for other changes. Those left when it is withdrawn would not have accepted it.
+func TestHowManyWithdrawAVersion(t *testing.T) {
+	for voters := 1; voters <= 40; voters++ {
+		for approvals := voters/2 + 1; approvals <= voters; approvals++ {
+			for consent := 1; consent <= voters; consent++ {
+				v := VersionApprovals{voters, approvals, consent}
+				if n := v.ToWithdraw(); n < 1 || n > approvals || n <= voters-v.ToAccept() || voters-n >= v.ToAccept() || voters-(n-1) < v.ToAccept() {
+					t.Errorf("%+v: %d accept, %d withdraw", v, v.ToAccept(), n)
+				}
+			}
+		}
+	}
+	if v := (VersionApprovals{4, 3, 3}); v.ToWithdraw() != 2 {
+		t.Errorf("%d of four withdraw", v.ToWithdraw())
+	}
+}

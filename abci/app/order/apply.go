@@ -87,6 +87,9 @@ func (s *State) certify(b Block, result *Result) (bundles int, err error) {
 		if tx.change != nil && i > 0 {
 			return 0, fmt.Errorf("transaction %d: a governance change that is not first after the certificate", bundles+i)
 		}
+		if err := s.MayHold(tx); err != nil {
+			return 0, fmt.Errorf("transaction %d: %w", bundles+i, err)
+		}
 		if tx.client != nil && i > 0 && b.Txs[bundles+i-1].bundle != nil {
 			return 0, fmt.Errorf("transaction %d: a change of clients behind a bundle", bundles+i)
 		}
@@ -343,7 +346,7 @@ func (s *State) refusalOf(t transaction, l liveness, shares *Shares) wire.TxResu
 // bundle. A transaction that a suspension refuses is ordered, so that its client is told.
 func (s *State) Live(tx Tx) bool {
 	if tx.change != nil {
-		return s.governance.accepts(tx.change, s.height+1) == nil
+		return s.MayHold(tx) == nil && s.governance.accepts(tx.change, s.height+1) == nil
 	}
 	if tx.client != nil {
 		return s.clients.accepts(tx.client.change) == nil

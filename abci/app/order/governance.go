@@ -41,6 +41,7 @@ type change struct {
 	raw       []byte
 	effective int64     // not in force before
 	withdraws []byte    // the hash of the change that it withdraws; nil: none
+	few       bool      // fewer approve it than other changes: it withdraws a version of the protocol
 	next      *Registry // of a withdrawal the registry as it is
 }
 
@@ -64,14 +65,20 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 			return Tx{}, refuse(CodeSignature, "governance.approvals: not by the gateway of %q", a.Organisation)
 		}
 	}
-	if n := len(s.Approvals); n < r.approvals {
-		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, %d are needed", n, len(r.voters), r.approvals)
+	n := len(s.Approvals)
+	few := n < r.approvals
+	tooFew := refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, %d are needed", n, len(r.voters), r.approvals)
+	if few && (head.Sequence == next || n < r.versionApprovals().ToWithdraw()) {
+		return Tx{}, tooFew
 	}
 	decoded, err := wire.DecodeGovernanceChange(s.Change)
+	if few && (err != nil || decoded.Withdraws() == nil) {
+		return Tx{}, tooFew
+	}
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, err}
 	}
-	if n := len(s.Approvals); decoded.ProtocolVersion() != 0 && n < r.consent {
+	if decoded.ProtocolVersion() != 0 && n < r.consent {
 		return Tx{}, refuse(CodeTooFewApprove, "governance.approvals: %d of %d organisations approve, a version of the protocol needs the %d that agree on a block", n, len(r.voters), r.consent)
 	}
 	if decoded.Withdraws() != nil {
@@ -84,7 +91,29 @@ func (r *Registry) openGovernance(s *wire.SignedGovernanceChange) (Tx, error) {
 	if err != nil {
 		return Tx{}, &Refusal{CodeMalformed, fmt.Errorf("governance change.%w", err)}
 	}
-	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), next: changed}}, nil
+	return Tx{change: &change{raw: s.Change, effective: int64(decoded.EffectiveHeight), withdraws: decoded.Withdraws(), few: few, next: changed}}, nil
+}
+
+// versionApprovals are those that a version of the protocol takes.
+func (r *Registry) versionApprovals() wire.VersionApprovals {
+	return wire.VersionApprovals{Voters: len(r.voters), Approvals: r.approvals, Consent: r.consent}
+}
+
+// MayHold says why the next order block may not hold a transaction, or nil. That is a change of the
+// registry that too few approve: fewer than approve other changes may withdraw a version of the
+// protocol that waits, and nothing else. A stale change may stand in a block.
+//
+// Programs that know no versions refuse a block with such a withdrawal. They accept no version
+// either, so none waits on their chain.
+func (s *State) MayHold(tx Tx) error {
+	c := tx.change
+	if c == nil || !c.few {
+		return nil
+	}
+	if version, _ := s.Upgrade(); version != 0 && bytes.Equal(c.withdraws, s.governance.Hash[:]) {
+		return nil
+	}
+	return refuse(CodeTooFewApprove, "governance.approvals: %d are needed to withdraw anything but a version of the protocol that waits", s.registry.approvals)
 }
 
 // After is the registry that a change makes of this one, but for the block it begins with.

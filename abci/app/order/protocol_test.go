@@ -157,6 +157,97 @@ func TestAVersionWaitsForABoundedTimeAndCanBeWithdrawn(t *testing.T) {
 	}
 }
 
+// withdrawal is of the change that waits.
+func (p *upgrading) withdrawal(sequence uint64, approve ...int) []byte {
+	hash := p.state.Governance().Hash
+	return p.all.Governance(&wire.GovernanceChange{Sequence: sequence, Actions: []*wire.GovernanceAction{
+		{Body: &wire.GovernanceAction_Withdraw{Withdraw: hash[:]}},
+	}}, approve...)
+}
+
+// refused is why the next block may not hold a transaction.
+func (p *upgrading) refused(raw []byte) error {
+	p.Helper()
+	tx, err := p.state.Registry().Open(raw)
+	if err != nil {
+		return err
+	}
+	_, _, err = p.state.Apply(order.Block{Height: p.state.Height() + 1, TimeMicro: 1, Hash: wire.Hash{1}, Txs: []order.Tx{tx}})
+	if may := p.state.MayHold(tx); (may == nil) != (err == nil) {
+		p.Errorf("a block with it: %v, but it may hold it: %v", err, may)
+	}
+	if err != nil && p.state.Live(tx) {
+		p.Errorf("it is live, and refused: %v", err)
+	}
+	return err
+}
+
+// Fewer than approve changes withdraw a version that waits: so many that those left do not know it
+// for all that its approvals said. They withdraw nothing else, and nothing that is not there.
+func TestFewerWithdrawAVersionThatWaits(t *testing.T) {
+	p := newUpgrading(t, 0)
+	tooFew := func(when string, raw []byte) {
+		t.Helper()
+		if err := p.refused(raw); order.CodeOf(err) != order.CodeTooFewApprove {
+			t.Errorf("%s: %v, want too few", when, err)
+		}
+	}
+	consent := func(sequence uint64) []byte {
+		return p.all.Governance(&wire.GovernanceChange{Sequence: sequence, EffectiveHeight: 50, Actions: []*wire.GovernanceAction{
+			{Body: &wire.GovernanceAction_Consent{Consent: 4}},
+		}}, 0, 1, 2)
+	}
+	tooFew("nothing waits", p.withdrawal(2, 1, 2))
+	p.play(consent(1))
+	tooFew("another change waits", p.withdrawal(2, 1, 2))
+	p.play(p.withdrawal(2, 0, 1, 2))
+
+	p.play(p.all.Governance(toVersion(3, 50, 2), 0, 1, 2))
+	tooFew("one organisation", p.withdrawal(4, 3))
+	other := &wire.GovernanceChange{Sequence: 4, Actions: []*wire.GovernanceAction{{Body: &wire.GovernanceAction_Withdraw{Withdraw: make([]byte, 32)}}}}
+	tooFew("another version", p.all.Governance(other, 2, 3))
+	tooFew("another change by as few", p.all.Governance(toVersion(3, 50, 2), 2, 3))
+	again := p.withdrawal(4, 2, 3)
+	if got := p.play(again).Codes[0]; got != order.CodeOK {
+		t.Errorf("two of four withdraw a version: code %d", got)
+	}
+	if version, _ := p.state.Upgrade(); version != 0 || p.state.Governance().Changes != 4 {
+		t.Errorf("version %d waits after change %d", version, p.state.Governance().Changes)
+	}
+	if err := p.refused(again); err == nil {
+		t.Error("the withdrawal stands in a further block")
+	}
+
+	// Once its validators are announced, the withdrawal is stale as any.
+	p.play(p.all.Governance(toVersion(5, p.heightAfter(3), 2), 0, 1, 2))
+	late := p.withdrawal(6, 2, 3)
+	for p.state.Governance().Announced == 0 {
+		p.play()
+	}
+	if got := p.play(late).Codes[0]; got != order.CodeNothingLive {
+		t.Errorf("withdrawn too late: code %d", got)
+	}
+	for range 4 {
+		p.play()
+	}
+	if v := p.state.Registry().Protocol(); v != 2 {
+		t.Errorf("version %d is in force", v)
+	}
+}
+
+func (p *upgrading) heightAfter(blocks int64) uint64 { return uint64(p.state.Height() + blocks) }
+
+// Where all agree on a block, a single organisation withdraws a version.
+func TestOneOrganisationWithdrawsAVersionThatAllNeed(t *testing.T) {
+	p := &upgrading{T: t, all: ordertest.New(4, 4)}
+	p.state = p.all.Registry(t).Genesis(1)
+	p.play(p.all.Governance(toVersion(1, 50, 2), 0, 1, 2, 3))
+	p.play(p.withdrawal(2, 3))
+	if version, _ := p.state.Upgrade(); version != 0 {
+		t.Errorf("version %d waits", version)
+	}
+}
+
 // Snapshots of a chain of the first version have the form that they always had; those of a later
 // one begin otherwise, and open to the same state.
 func TestSnapshotsHaveTheVersion(t *testing.T) {

@@ -106,6 +106,7 @@ func TestCodesOfRefusalsAndTheirOrder(t *testing.T) {
 		return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Bundle{Bundle: &wire.SignedBundle{Bundle: b, Signature: c.SignAs(0, wire.BundleSignBytes(ordertest.ChainID, b))}}})
 	}
 	change := protowire.AppendVarint(protowire.AppendTag(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), ordertest.ChainID), 2, protowire.VarintType), 1)
+	second := append(slices.Clone(change[:len(change)-1]), 2) // the sequence of a withdrawal
 	approved := func(by ...int) []byte {
 		return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: c.Signed(change, by...)}})
 	}
@@ -122,6 +123,8 @@ func TestCodesOfRefusalsAndTheirOrder(t *testing.T) {
 		"signed, not in its one spelling":     {signed(append(padded(4, 0), repeated(9, 10)...)), order.CodeMalformed},
 		"a change without actions, approved":  {approved(0, 1, 2), order.CodeMalformed},
 		"a change without actions, too few":   {approved(0, 1), order.CodeTooFewApprove},
+		"a broken withdrawal, too few":        {wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: c.Signed(second, 0, 1)}}), order.CodeTooFewApprove},
+		"a broken withdrawal, approved":       {wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: c.Signed(second, 0, 1, 2)}}), order.CodeMalformed},
 		"a change without actions, forged":    {wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Governance{Governance: wrong}}), order.CodeSignature},
 		"a change of clients, forged, broken": {wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Client{Client: &wire.SignedClientChange{Change: padded(4, 0), Signature: make([]byte, 64)}}}), order.CodeSignature},
 	} {

@@ -299,8 +299,9 @@ func newWithdraw() *cobra.Command {
 		Use:   "withdraw (--home DIR | --socket PATH)",
 		Short: "Propose to withdraw the change that waits, for the others to sign",
 		Long: `withdraw prints a change that withdraws the one that was accepted and waits to come into force. It needs the approvals that any
-change needs, and is signed and submitted like any. It comes too late when the change's validators are announced, two blocks
-before it is in force: then propose the opposite. The approvals of a withdrawn change do not count any more.`,
+change needs, and is signed and submitted like any. Of a version of the protocol fewer are enough: so many that those left are too
+few to accept one. It comes too late when the change's validators are announced, two blocks before it is in force: then propose
+the opposite. The approvals of a withdrawn change do not count any more.`,
 		Example: `  chainify governance withdraw --home /var/lib/chainify > withdrawal.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

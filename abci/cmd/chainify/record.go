@@ -10,7 +10,7 @@ import (
 )
 
 func newGovernanceRecord() *cobra.Command {
-	var genesis, since string
+	var genesis, since, withdrawn string
 	var fromBlock uint64
 	cmd := &cobra.Command{
 		Use:   "record APPROVAL.json... --from-block N --genesis FILE",
@@ -21,7 +21,8 @@ The order decided the first block of a change, and no approval names it. Ask a d
 
   SELECT max(block) FROM chainify.registry_changes
 
-Of a withdrawn change only the withdrawal is added; it needs no --from-block.
+Of a withdrawn change only the withdrawal is added; it needs no --from-block. Where fewer organisations withdrew a version of the
+protocol than approve other changes, --withdrawn names the file of that version's change, or of an approval of it.
 
 Needs no node, no database and no network.
 
@@ -54,7 +55,15 @@ Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
 			case !withdrawal && fromBlock == 0:
 				return usageError("--from-block is needed: the first ledger block that the change holds for")
 			}
-			record.Take(fromBlock, signed)
+			var of []byte
+			if withdrawn != "" {
+				f, _, err := readChange(withdrawn)
+				if err != nil {
+					return err
+				}
+				of = f.Change
+			}
+			record.Take(fromBlock, signed, of)
 			if _, err := founding.Authorities(record); err != nil {
 				return fmt.Errorf("the changes do not follow from the genesis: %w", err)
 			}
@@ -63,6 +72,7 @@ Exit codes: 0 done; 1 not such a change; 2 wrong usage.`,
 	}
 	cmd.Flags().StringVar(&genesis, "genesis", "", "the consortium's genesis.json (required)")
 	cmd.Flags().StringVar(&since, "since", "", "the record of the changes before this one; left out: it is the first")
+	cmd.Flags().StringVar(&withdrawn, "withdrawn", "", "the change that was withdrawn, a version of the protocol; left out: as many withdrew it as approve other changes")
 	numberFlag(cmd, &fromBlock, "from-block", "the first ledger block that the change holds for (required, but for a withdrawal)")
 	require(cmd, "genesis")
 	return cmd
