@@ -145,9 +145,12 @@ func (l *Lan) Divide(groups ...[]string) error {
 
 // Join gives the network of this process an address at the first switch. Hosts that no group names
 // reach it while the Lan is divided. It ends with the Lan.
+//
+// The switch gets a hardware address of its own. Else it has that of one of its ports, and another
+// switch to which that port goes would take in what is for this process.
 func (l *Lan) Join() (address string, err error) {
 	address = fmt.Sprintf("10.77.0.%d", len(l.hosts)+1)
-	return address, ip(nil, "link set lo up", "address add "+address+"/24 dev "+l.bridge(0))
+	return address, ip(nil, "link set lo up", "link set "+l.bridge(0)+" address 02:77:00:00:00:01", "address add "+address+"/24 dev "+l.bridge(0))
 }
 
 // Within calls do on a thread in a host's network. Sockets that do opens there stay the host's.
