@@ -21,7 +21,7 @@ func Verify(ctx context.Context, dsn string, each func(backend.Finding) error) e
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	EndWithMachine(&c.Config)
+	c.DialFunc = backend.Dial // and no settings, which a pooler may refuse
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
