@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import struct
 import zlib
 
@@ -18,13 +19,18 @@ COLUMNS = {
     "changes": [("block", INT64), ("table", BYTES), ("key", BYTES), ("serial", INT64), ("tx", INT64), ("op", BYTES), ("row", BYTES), ("cells", BYTES)],
     "columns": [("table", BYTES), ("since_block", INT64), ("since_tx", INT64), ("ordinal", INT64), ("name", BYTES), ("type", BYTES), ("key_part", INT64)],
 }
+STATES_MAX, LANES = 16_384, 2048
 MANIFEST = audit.is_object({
-    "chainify_archive": audit.is_number((1, 1)), "chain_id": audit.is_type(str), "organisation": audit.is_type(str),
+    "chainify_archive": audit.is_number((1, 2)), "chain_id": audit.is_type(str), "organisation": audit.is_type(str),
     "first": audit.is_number((1, audit.U64[1])), "last": audit.is_number((1, audit.U64[1])),
     "previous": audit.HASH, "previous_hash": audit.HASH, "hash": audit.HASH,
     "files": audit.is_list(audit.is_object({
         "name": audit.is_type(str), "kind": audit.is_type(str), "bytes": audit.is_number((0, FILE_MAX)), "rows": audit.is_number(audit.U64), "sha256": audit.HASH}), FILES_MAX),
-    "signature": audit.is_hex(64)})
+    "definitions": audit.is_object({
+        "digest": audit.is_type(dict),
+        "states": audit.is_list(audit.is_object({
+            "name": audit.is_type(str), "encoding": audit.is_number((0, 2)), "text": audit.is_type(str), "rows": audit.is_number(audit.U64), "state": audit.is_hex()}), STATES_MAX)}),
+    "signature": audit.is_hex(64)}, optional=["definitions"])
 
 
 class Thrift:
@@ -136,7 +142,7 @@ def number(n):
 
 
 def signed(m):
-    head = b"chainify/archive/1" + audit.lp(m["chain_id"].encode()) + audit.lp(m["organisation"].encode()) + number(m["first"]) + number(m["last"])
+    head = b"chainify/archive/%d" % m["chainify_archive"] + audit.lp(m["chain_id"].encode()) + audit.lp(m["organisation"].encode()) + number(m["first"]) + number(m["last"])
     out = [head, m["previous"], m["previous_hash"], m["hash"], struct.pack(">I", len(m["files"]))]
     out += [audit.lp(f["name"].encode()) + audit.lp(f["kind"].encode()) + number(f["bytes"]) + number(f["rows"]) + f["sha256"] for f in m["files"]]
     return b"".join(out)
@@ -158,6 +164,8 @@ def read_manifest(directory, chain_id, first):
     manifest, counts = MANIFEST(audit.read(path), ""), {}
     if manifest["chain_id"] != chain_id or manifest["first"] != first or not 0 <= manifest["last"] - first < RANGE_MAX:
         raise wrong(os.path.basename(path), "it is of another range")
+    if ("definitions" in manifest) != (manifest["chainify_archive"] == 2):
+        raise wrong(os.path.basename(path), "a manifest of version 2 has definitions, one of version 1 has none")
     for f in manifest["files"]:
         counts[f["kind"]] = counts.get(f["kind"], 0) + 1
         if f["kind"] not in COLUMNS or f["name"] != name_of(chain_id, first, f"{f['kind']}.{counts[f['kind']]:04d}.parquet"):
@@ -282,8 +290,54 @@ def check_changes(directory, m, digests):
     return count
 
 
+def columns_of(text):
+    """The names of a schema text's columns by ordinal; None: it has more than one meaning."""
+    found = {}
+    for ordinal, name in re.findall(r'^column ([0-9]{1,5}) ("(?:[^"]|"")*"|[^" \n]+) ', text, re.MULTILINE):
+        if int(ordinal) in found or int(ordinal) > 65_535:
+            return None
+        found[int(ordinal)] = name[1:-1].replace('""', '"') if name[0] == '"' else name
+    return found
+
+
+def state_hash(state, file):
+    text, kept = audit.lp(state["text"].encode()), state["state"]
+    if len(kept) != (LANES if state["encoding"] else 32):
+        raise wrong(file, f"the state of {state['name']} has {len(kept)} bytes")
+    if state["encoding"] == 0:
+        return kept
+    schema = audit.sha256(b"chainify/schema/%d" % state["encoding"], text)
+    return audit.sha256(b"chainify/table/1", audit.lp(state["name"].encode()), schema, number(state["rows"]), kept)
+
+
+def check_names(directory, m, authorities, file):
+    """Compares the names of columns, of the newest version of each table, with definitions that the state root of a certified block covers."""
+    said, names = m["definitions"], [state["name"] for state in m["definitions"]["states"]]
+    digest = audit.RECEIPT(said["digest"], "definitions.digest")
+    block = digest["block"]["number"]
+    if digest["chain_id"] != m["chain_id"] or "transaction" in digest or block < m["last"]:
+        raise wrong(file, "its digest is of another chain, or of an earlier block")
+    audit.check(said["digest"], authorities.of(block))
+    if any(a.encode() >= b.encode() for a, b in zip(names, names[1:])):
+        raise wrong(file, "its states do not stand by name")
+    if audit.sha256(b"chainify/state-root/1", *(state_hash(state, file) for state in said["states"])) != digest["block"]["state_root"]:
+        raise wrong(file, f"its states do not give the state root of block {block}")
+    versions = {}
+    for name, (table, since, tx, ordinal, called, *_) in rows(directory, m, "columns"):
+        versions.setdefault(table.decode(), {}).setdefault((since, tx), []).append((name, ordinal, called.decode()))
+    for state in said["states"]:
+        newest = max(versions.get(state["name"], {(0, 0): []}).items())
+        columns = columns_of(state["text"]) if state["encoding"] else None
+        if columns is None or newest[0][0] > block:
+            continue
+        for name, ordinal, called in newest[1]:
+            if columns.get(ordinal) != (called or str(ordinal)):
+                raise wrong(name, f"column {ordinal} of {state['name']} is called {called}, and {columns.get(ordinal)} in the definitions of block {block}")
+
+
 def check(directory, authorities):
-    """Raises audit.Wrong unless an archive holds; returns its last block and how many changes it has. `cells` and `columns` are for people, and not checked."""
+    """Raises audit.Wrong unless an archive holds; returns its last block and how many changes it has. `cells` are for people, and not checked, nor are
+    `columns` of versions of tables that ended, and of manifests without definitions."""
     first, changes, previous, previous_hash = 1, 0, bytes(32), bytes(32)
     chain_id = authorities.of(1).chain_id
     known = set()
@@ -300,6 +354,8 @@ def check(directory, authorities):
         changes += check_changes(directory, m, digests)
         for _ in rows(directory, m, "columns"):
             pass
+        if "definitions" in m:
+            check_names(directory, m, authorities, file)
         known |= {file, name_of(chain_id, first, "plan.json")} | {f["name"] for f in m["files"]}
         first, previous, previous_hash = m["last"] + 1, hashlib.sha256(signed(m)).digest(), m["hash"]
     for file in sorted(os.listdir(directory)):

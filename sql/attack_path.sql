@@ -110,7 +110,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('stranger', $$SELECT chainify_node.keep_received('public.t', 1, '\x00000000')$$), ('stranger', $$SELECT chainify_node.join_received('public.t', 9)$$),
     ('stranger', $$SELECT chainify_node.join_without('public.t', 0, '{0}')$$), ('stranger', $$SELECT chainify_node.forget_received('public.t')$$),
     ('stranger', $$SELECT chainify_node.archive_blocks(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_transactions(1, 9)$$), ('stranger', $$SELECT chainify_node.archive_changes(1, 9)$$),
-    ('stranger', $$SELECT chainify_node.archive_columns()$$), ('stranger', $$SELECT chainify_node.set_archived('/archive', p.number, p.hash) FROM chainify_node.position() p$$),
+    ('stranger', $$SELECT chainify_node.archive_columns()$$), ('stranger', $$SELECT chainify_node.archive_definitions()$$), ('stranger', $$SELECT chainify_node.set_archived('/archive', p.number, p.hash) FROM chainify_node.position() p$$),
     ('stranger', $$SELECT chainify_node.archived()$$), ('stranger', $$SELECT chainify_node.drop_archived(1)$$),
     ('stranger', format('SELECT chainify_node.rehearse(%L, 1700000000000000)', test.tx($$INSERT INTO t (name, n) VALUES ('acme', 3)$$))),
     ('stranger', format('SELECT chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, %L) FROM chainify_node.position() p',

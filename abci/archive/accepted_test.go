@@ -103,7 +103,7 @@ func TestAForgedManifestLeavesNoHole(t *testing.T) {
 	d.head.Certified = 25
 	archiveAll(t, New(options(t, d, store)))
 	d.head.Certified = 40
-	m := &Manifest{Version: Version, ChainID: chainID, Organisation: "acme", First: 26, Last: 40, Previous: make([]byte, 32), PreviousHash: make([]byte, 32), Hash: d.blocks[39].Hash[:], Signature: make([]byte, 64)}
+	m := &Manifest{Version: 1, ChainID: chainID, Organisation: "acme", First: 26, Last: 40, Previous: make([]byte, 32), PreviousHash: make([]byte, 32), Hash: d.blocks[39].Hash[:], Signature: make([]byte, 64)}
 	text, err := m.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 	for _, key := range []string{"", "acme gateway"} {
 		d := newDatabase(t, 25)
 		for use, do := range uses(t, d) {
-			before := &Manifest{Version: Version, ChainID: chainID, Organisation: "acme", Previous: make([]byte, 32), PreviousHash: make([]byte, 32), Hash: make([]byte, 32), Signature: make([]byte, 64)}
+			before := &Manifest{Version: 1, ChainID: chainID, Organisation: "acme", Previous: make([]byte, 32), PreviousHash: make([]byte, 32), Hash: make([]byte, 32), Signature: make([]byte, 64)}
 			store := &asked{memory: memory{}, makes: func(name string) []byte {
 				m := *before
 				m.First, m.Last = before.Last+1, before.Last+1

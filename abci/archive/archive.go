@@ -66,8 +66,8 @@ type Change struct {
 	Row    []byte
 }
 
-// Column names a column of one version of a table: the one since a transaction of a block. No hash
-// covers it.
+// Column names a column of one version of a table: the one since a transaction of a block. Names of
+// the newest version are in its definition, which the state root of a block covers.
 type Column struct {
 	Table      string
 	SinceBlock uint64
@@ -112,7 +112,9 @@ type Reading interface {
 	Transactions(ctx context.Context, from, to uint64, each func(*Transaction) error) error
 	// Changes gives those of blocks, by block and in the order of leaves.
 	Changes(ctx context.Context, from, to uint64, each func(*Change) error) error
-	Columns(ctx context.Context, each func(*Column) error) error
+	// Names gives the columns of all tables, and the definitions at the same moment; nil: the
+	// database has none of a certified block now.
+	Names(ctx context.Context, each func(*Column) error) (*Definitions, error)
 	Close()
 }
 

@@ -369,7 +369,7 @@ func TestASignedLieIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &checker{findings: &findings{}, authorities: authorities(t), first: 1}
-		all, err := writeColumns(t.Context(), d, set)
+		all, err := writeColumns(t.Context(), d, set, m)
 		if err == nil {
 			err = errors.Join(writeBlocks(t.Context(), d, m, set, c), writeTransactions(t.Context(), d, set, c), writeChanges(t.Context(), d, set, c, all))
 		}

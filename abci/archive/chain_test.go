@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -51,6 +52,7 @@ type database struct {
 	transactions []*Transaction
 	changes      []*Change
 	columns      []*Column
+	states       []State // at the end of each block, but for the number of rows
 	head         Head
 }
 
@@ -67,6 +69,10 @@ func newDatabaseOf(t testing.TB, blocks int, keys uint32) *database {
 		d.columns = append(d.columns, &Column{
 			Table: "public.t", SinceTx: 0, Ordinal: uint16(i + 1), Name: column, Type: []string{"bigint", "text", "numeric"}[i], KeyPart: uint16(1 - min(i, 1)),
 		})
+	}
+	d.states = []State{
+		{Name: "definitions", State: bytes.Repeat([]byte{7}, 32)},
+		{Name: "public.t", Encoding: 1, Text: schemaText, State: make([]byte, canonical.LaneBytes)},
 	}
 	previous := wire.Hash{}
 	for n := range blocks {
@@ -91,8 +97,12 @@ func (d *database) addBlock(t testing.TB, number uint64, previous wire.Hash) {
 	count := uint32(number%3 + 1)
 	b := &Block{Header: wire.Header{
 		ChainID: chainID, Number: number, OrderHeight: number * 2, BlockTime: 1_700_000_000_000_000 + int64(number), Outcomes: wire.NewOutcomes(count), Previous: previous,
-		StateRoot: sha256.Sum256(fmt.Appendf(nil, "state %d", number)),
 	}}
+	root, err := Root(d.statesAt(number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Header.StateRoot = root
 	var ids []wire.TxID
 	var changes []*Change
 	for i := range count {
@@ -190,8 +200,31 @@ func (d *database) Changes(_ context.Context, from, to uint64, each func(*Change
 	return rows(d.changes, func(c *Change) uint64 { return c.Block }, from, to, each)
 }
 
-func (d *database) Columns(_ context.Context, each func(*Column) error) error {
-	return rows(d.columns, func(*Column) uint64 { return 0 }, 0, 0, each)
+// schemaText is that of public.t, with a line in it that looks as if it were of a column.
+const schemaText = "column 1 id bigint not null\ncolumn 2 name text collate pg_catalog.\"default\" default 'a\n column 2'::text\ncolumn 3 paid numeric\nconstraint PRIMARY KEY (id)"
+
+// statesAt are those at the end of a block.
+func (d *database) statesAt(block uint64) []State {
+	states := slices.Clone(d.states)
+	for i := range states {
+		if states[i].Encoding != 0 {
+			states[i].Rows = block
+		}
+	}
+	return states
+}
+
+func (d *database) Names(_ context.Context, each func(*Column) error) (*Definitions, error) {
+	if err := rows(d.columns, func(*Column) uint64 { return 0 }, 0, 0, each); err != nil || d.states == nil {
+		return nil, err
+	}
+	var last *Block
+	for _, b := range d.blocks {
+		if b.Header.Number <= d.head.Certified {
+			last = b
+		}
+	}
+	return NewDefinitions(last, d.statesAt(last.Header.Number))
 }
 
 // options archive a database in a place, ten blocks at a time.

@@ -124,7 +124,8 @@ func (s *sweep) end() {
 // transactionCheck takes the transactions of a range, in their order.
 type transactionCheck struct {
 	sweep
-	ids []wire.TxID
+	ids      []wire.TxID
+	attached attachments // takes those that succeeded; nil: nobody asks
 }
 
 func newTransactionCheck(c *checker) *transactionCheck {
@@ -150,6 +151,11 @@ func (t *transactionCheck) add(tx *Transaction) {
 	switch {
 	case err != nil:
 		t.c.add(tx.Block, "transaction body", "transaction %d: %v", tx.Index, err)
+	case t.attached != nil && b.Header.Outcomes.Succeeded(place):
+		t.attached.take(tx.Block, place, decoded.Proposal)
+	}
+	switch {
+	case err != nil:
 	case decoded.ID != tx.ID:
 		t.c.add(tx.Block, "transaction id", "transaction %d: its bytes have id %x, kept is %x", tx.Index, decoded.ID, tx.ID)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/audit"
@@ -24,6 +25,7 @@ type Row struct {
 	Key         string          `json:"key,omitempty"`
 	EncodedRow  string          `json:"row,omitempty"`
 	Cells       json.RawMessage `json:"cells,omitempty"`
+	NotProven   bool            `json:"names_not_proven,omitempty"` // the names of Cells, by definitions that were agreed on
 	Transaction *uint32         `json:"tx,omitempty"`
 }
 
@@ -35,8 +37,8 @@ type Slice struct {
 }
 
 // Fetch gives the archived rows of a range of blocks, in their order; each returning an error ends
-// it. Manifests are accepted, and files compared with them, and not the rest: Verify does that.
-// Cost: reads the files of the ranges.
+// it. Manifests are accepted, files compared with them, and names of columns with definitions.
+// Verify does the rest. Cost: reads the files of the ranges.
 func Fetch(ctx context.Context, store Store, chainID string, authorities audit.Authorities, s Slice, each func(*Row) error) error {
 	return accepted(ctx, store, chainID, authorities, func(m *Manifest) error {
 		switch {
@@ -45,11 +47,11 @@ func Fetch(ctx context.Context, store Store, chainID string, authorities audit.A
 		case m.Last < s.From:
 			return nil
 		}
-		return fetchRange(ctx, store, m, s, each)
+		return fetchRange(ctx, store, m, authorities, s, each)
 	})
 }
 
-func fetchRange(ctx context.Context, store Store, m *Manifest, s Slice, do func(*Row) error) error {
+func fetchRange(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities, s Slice, do func(*Row) error) error {
 	within := func(block int64) bool { return uint64(block) >= s.From && uint64(block) <= s.To }
 	switch s.Kind {
 	case Blocks:
@@ -70,15 +72,36 @@ func fetchRange(ctx context.Context, store Store, m *Manifest, s Slice, do func(
 			})
 		})
 	default:
+		names, err := namesOf(ctx, store, m, authorities)
+		if err != nil {
+			return err
+		}
 		return each(ctx, store, m, Changes, func(r *changeRow) error {
 			if !within(r.Block) || s.Table != "" && s.Table != r.Table {
 				return nil
 			}
-			tx := uint32(r.Tx)
+			c, err := changeOf(r)
+			if err != nil {
+				return err
+			}
+			cells := names.cells(c)
+			if cells != r.Cells {
+				return fmt.Errorf("block %d: %w: the cells of a row of %s are not what its encoding says", c.Block, ErrFalse, c.Table)
+			}
 			return do(&Row{
-				Block: uint64(r.Block), Transaction: &tx, Table: r.Table, Op: r.Op, Key: hex.EncodeToString(r.Key), EncodedRow: hex.EncodeToString(r.Row),
-				Cells: json.RawMessage(r.Cells),
+				Block: c.Block, Transaction: &c.Tx, Table: c.Table, Op: r.Op, Key: hex.EncodeToString(r.Key), EncodedRow: hex.EncodeToString(r.Row),
+				Cells: json.RawMessage(cells), NotProven: !names.proves(c),
 			})
 		})
 	}
+}
+
+// namesOf are the names of a range's columns. Such as the agreed definitions say otherwise are an
+// error.
+func namesOf(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities) (*names, error) {
+	r := newRangeCheck(ctx, store, m, authorities, nil)
+	if r.columns(); len(r.c.list) > 0 {
+		return nil, fmt.Errorf("the archive %s: %w: %s", store, ErrFalse, r.c.list[0])
+	}
+	return r.names, nil
 }

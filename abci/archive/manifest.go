@@ -16,8 +16,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Version is that of the format.
-const Version = 1
+// Version is that of the format. Manifests of version 1 have no definitions.
+const Version = 2
 
 const (
 	manifestSuffix = ".manifest.json"
@@ -35,7 +35,9 @@ type Manifest struct {
 	PreviousHash wire.HexBytes `json:"previous_hash"` // LedgerBlockHash of the block before the first
 	Hash         wire.HexBytes `json:"hash"`          // of the last
 	Files        []File        `json:"files"`
-	Signature    wire.HexBytes `json:"signature"`
+	// Definitions prove names of columns. A block's certificate covers them, and no signature.
+	Definitions *Definitions  `json:"definitions,omitempty"`
+	Signature   wire.HexBytes `json:"signature"`
 }
 
 // File is one of the range.
@@ -57,7 +59,7 @@ func ManifestName(chainID string, first uint64) string { return name(chainID, fi
 
 // Signed is what the organisation signs.
 func (m *Manifest) Signed() []byte {
-	out := []byte("chainify/archive/1")
+	out := fmt.Appendf(nil, "chainify/archive/%d", m.Version)
 	lp := func(text string) { out = append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...) }
 	number := func(n uint64) { out = binary.BigEndian.AppendUint64(out, n) }
 	lp(m.ChainID)
@@ -118,8 +120,14 @@ func ParseManifest(text []byte) (*Manifest, error) {
 }
 
 func (m *Manifest) checkForm() error {
-	if m.Version != Version {
-		return fmt.Errorf("chainify_archive: version %d, want %d", m.Version, Version)
+	if m.Version < 1 || m.Version > Version {
+		return fmt.Errorf("chainify_archive: version %d, want 1 to %d", m.Version, Version)
+	}
+	if (m.Version == 1) != (m.Definitions == nil) {
+		return fmt.Errorf("definitions: there %t, in a manifest of version %d", m.Definitions != nil, m.Version)
+	}
+	if m.Definitions != nil && len(m.Definitions.States) > statesMax {
+		return fmt.Errorf("definitions.states: %d of them, want at most %d", len(m.Definitions.States), statesMax)
 	}
 	if err := wire.CheckChainID(m.ChainID); err != nil {
 		return err

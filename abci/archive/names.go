@@ -24,6 +24,7 @@ type version struct {
 	block   uint64
 	tx      uint32
 	columns map[uint16][]byte
+	proven  bool // its names are those that the organisations agreed on
 }
 
 func newNames() *names { return &names{map[string][]*version{}} }
@@ -32,7 +33,7 @@ func (n *names) add(c *Column) {
 	all := n.tables[c.Table]
 	at := slices.IndexFunc(all, func(v *version) bool { return v.block == c.SinceBlock && v.tx == c.SinceTx })
 	if at < 0 {
-		all, at = append(all, &version{c.SinceBlock, c.SinceTx, map[uint16][]byte{}}), len(all)
+		all, at = append(all, &version{block: c.SinceBlock, tx: c.SinceTx, columns: map[uint16][]byte{}}), len(all)
 		n.tables[c.Table] = all
 	}
 	called := c.Name
@@ -42,25 +43,31 @@ func (n *names) add(c *Column) {
 	all[at].columns[c.Ordinal] = append(quoted(called), ':')
 }
 
-// of returns the names that a change's table had.
-func (n *names) of(c *Change) map[uint16][]byte {
+// of returns the version of a change's table; nil: there is none.
+func (n *names) of(c *Change) *version {
 	var found *version
 	for _, v := range n.tables[c.Table] {
-		before := v.block < c.Block || v.block == c.Block && v.tx < c.Tx
-		if before && (found == nil || found.block < v.block || found.block == v.block && found.tx < v.tx) {
+		if v.before(c.Block, c.Tx) && (found == nil || found.before(v.block, v.tx)) {
 			found = v
 		}
 	}
-	if found == nil {
-		return nil
-	}
-	return found.columns
+	return found
+}
+
+// proves: the names of a change's columns are proven.
+func (n *names) proves(c *Change) bool {
+	v := n.of(c)
+	return v != nil && v.proven
 }
 
 // cells is the row of a change for people: a JSON object by columns' names, NULLs left out. It is
 // empty for a row of another encoding. A column without a name has its ordinal for one.
 func (n *names) cells(c *Change) string {
-	names, out := n.of(c), make([]byte, 0, 4*len(c.Row))
+	var names map[uint16][]byte
+	if v := n.of(c); v != nil {
+		names = v.columns
+	}
+	out := make([]byte, 0, 4*len(c.Row))
 	out, simple := appendSimple(append(out, '{'), c.Row, names)
 	if simple {
 		return string(append(out, '}'))

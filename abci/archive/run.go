@@ -192,7 +192,7 @@ func (a *Archiver) tell(ctx context.Context) error {
 
 // begin makes the manifest of the next range, without its last block and files.
 func (a *Archiver) begin(head Head, to uint64) (*Manifest, error) {
-	m := &Manifest{Version: Version, ChainID: a.opt.ChainID, Organisation: a.opt.Organisation, First: 1}
+	m := &Manifest{Version: 1, ChainID: a.opt.ChainID, Organisation: a.opt.Organisation, First: 1}
 	m.Previous, m.PreviousHash = make([]byte, len(wire.Hash{})), make([]byte, len(wire.Hash{}))
 	if a.last != nil {
 		m.First, m.Previous, m.PreviousHash = a.last.Last+1, a.last.digest(), a.last.Hash
@@ -220,7 +220,7 @@ func (a *Archiver) write(ctx context.Context, m *Manifest, authorities audit.Aut
 		return err
 	}
 	set := &fileSet{store: a.opt.Store, chainID: m.ChainID, first: m.First, goal: a.goal, group: a.group}
-	names, err := writeColumns(ctx, reading, set)
+	names, err := writeColumns(ctx, reading, set, m)
 	if err != nil {
 		return err
 	}
@@ -262,14 +262,18 @@ func (a *Archiver) end(ctx context.Context, reading Reading, m *Manifest) (uint6
 // rows are the transactions and changes of a block.
 func (b *Block) rows() uint64 { return uint64(b.Header.Outcomes.Len()) + uint64(b.Header.EffectsCount) }
 
-func writeColumns(ctx context.Context, reading Reading, set *fileSet) (*names, error) {
+// writeColumns also gives the manifest its definitions, where these are not too many for it.
+func writeColumns(ctx context.Context, reading Reading, set *fileSet, m *Manifest) (*names, error) {
 	w, all := newWriter[columnRow](set, Columns), newNames()
-	err := reading.Columns(ctx, func(c *Column) error {
+	definitions, err := reading.Names(ctx, func(c *Column) error {
 		all.add(c)
 		return w.add(ctx, columnRow{c.Table, int64(c.SinceBlock), int64(c.SinceTx), int64(c.Ordinal), c.Name, c.Type, int64(c.KeyPart)}, len(c.Table)+len(c.Name)+len(c.Type)+32)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if definitions.fit() {
+		m.Version, m.Definitions = Version, definitions
 	}
 	return all, w.end(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/chainify-db/chainify/abci/audit"
@@ -26,6 +27,15 @@ type Verdict struct {
 	Changes      uint64    `json:"changes"`
 	Bytes        uint64    `json:"bytes"`
 	Findings     []Finding `json:"findings"`
+	// Unproven are the tables with changes in a range whose definitions do not say the names of
+	// their columns, by the range's first block. Their values are as agreed.
+	Unproven []Unproven `json:"names_not_proven"`
+}
+
+// Unproven are tables of one range.
+type Unproven struct {
+	First  uint64   `json:"first"`
+	Tables []string `json:"tables"`
 }
 
 // Verify reads a whole archive and compares it with what the organisations agreed on: manifests and
@@ -34,7 +44,8 @@ type Verdict struct {
 // nothing that it says is believed. Progress is told after each range. Cost: two SHA-256 a change,
 // a signature a vote.
 func Verify(ctx context.Context, store Store, chainID string, authorities audit.Authorities, progress func(*Manifest)) (Verdict, error) {
-	v := Verdict{Findings: []Finding{}}
+	v := Verdict{Findings: []Finding{}, Unproven: []Unproven{}}
+	attached, said := attachments{}, (*agreed)(nil)
 	known := map[string]bool{}
 	var before *Manifest
 	for len(v.Findings) < findingsMax {
@@ -55,7 +66,13 @@ func Verify(ctx context.Context, store Store, chainID string, authorities audit.
 			v.Findings = append(v.Findings, wrong...)
 			break
 		}
-		v.Findings = append(v.Findings, checkRange(ctx, store, m, authorities, nil)...)
+		r := newRangeCheck(ctx, store, m, authorities, nil)
+		r.attached, r.said = attached, said
+		v.Findings = append(v.Findings, r.check()...)
+		said = r.said
+		if len(r.unproven) > 0 {
+			v.Unproven = append(v.Unproven, Unproven{m.First, slices.Sorted(maps.Keys(r.unproven))})
+		}
 		for _, f := range m.Files {
 			known[f.Name] = true
 		}
@@ -101,13 +118,21 @@ func checkManifest(at string, m, before *Manifest, authorities audit.Authorities
 // checkRange reads the files of a range and compares them with what was agreed. It checks no
 // certificate again that is among those checked.
 func checkRange(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities, checked seals) []Finding {
-	f := &findings{}
-	r := &rangeCheck{ctx: ctx, store: store, m: m, c: &checker{findings: f, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash), seals: checked}}
-	r.names = newNames()
+	return newRangeCheck(ctx, store, m, authorities, checked).check()
+}
+
+func newRangeCheck(ctx context.Context, store Store, m *Manifest, authorities audit.Authorities, checked seals) *rangeCheck {
+	return &rangeCheck{
+		ctx: ctx, store: store, m: m, names: newNames(), attached: attachments{}, unproven: map[string]bool{},
+		c: &checker{findings: &findings{}, authorities: authorities, first: m.First, previous: wire.Hash(m.PreviousHash), seals: checked},
+	}
+}
+
+func (r *rangeCheck) check() []Finding {
 	for _, step := range []func(){r.columns, r.blocks, r.votes, r.transactions, r.changes} {
 		step()
 	}
-	return f.list
+	return r.c.list
 }
 
 // rangeCheck reads the files of one range, kind by kind.
@@ -117,6 +142,10 @@ type rangeCheck struct {
 	m     *Manifest
 	c     *checker
 	names *names
+	// attached goes on from range to range.
+	attached attachments
+	said     *agreed         // what the definitions of the range before said; nil: nothing
+	unproven map[string]bool // tables with changes whose columns' names are not proven
 }
 
 // rowsOf gives the rows of the files of a kind. Files that are not those of the manifest are
@@ -155,6 +184,19 @@ func (r *rangeCheck) columns() {
 		r.names.add(columnOf(row))
 		return nil
 	})
+	if r.m.Definitions == nil {
+		return
+	}
+	said, err := r.m.Definitions.check(r.m, r.c.authorities)
+	if r.c.file = ManifestName(r.m.ChainID, r.m.First); err != nil {
+		r.c.add(0, "definitions", "%v", err)
+		return
+	}
+	if err := r.names.prove(said); err != nil {
+		r.c.add(0, "names", "%v", err)
+	}
+	r.names.holdBackRenamed(r.said, said)
+	r.said = said
 }
 
 func (r *rangeCheck) blocks() {
@@ -195,6 +237,7 @@ func (r *rangeCheck) votes() {
 
 func (r *rangeCheck) transactions() {
 	check := newTransactionCheck(r.c)
+	check.attached = r.attached
 	rowsOf(r, Transactions, func(row *transactionRow) error {
 		t, err := transactionOf(row)
 		if err != nil {
@@ -204,6 +247,7 @@ func (r *rangeCheck) transactions() {
 		return nil
 	})
 	check.end()
+	r.names.holdBack(r.attached)
 }
 
 func (r *rangeCheck) changes() {
@@ -214,6 +258,9 @@ func (r *rangeCheck) changes() {
 			return fmt.Errorf("block %d: %w", row.Block, err)
 		}
 		check.add(c)
+		if !r.names.proves(c) {
+			r.unproven[c.Table] = true
+		}
 		if r.names.cells(c) != row.Cells {
 			r.c.add(c.Block, "cells", "those of a row of %s are not what its encoding says", c.Table)
 		}

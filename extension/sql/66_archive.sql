@@ -27,7 +27,25 @@ CREATE FUNCTION chainify_node.archive_changes(from_block bigint, to_block bigint
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off
     SET enable_seqscan = off;
 
--- Names and types of columns by ordinal, for each version of a table; no hash covers them.
+-- What the state root has after the last block: of each table its schema text (encoding 1 or 2), rows and lanes; of the other definitions, and
+-- of procedures, a hash (encoding 0). In the order of the state root.
+CREATE FUNCTION chainify_node.archive_definitions()
+    RETURNS TABLE (block bigint, name text, encoding integer, text text, rows bigint, state bytea)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres'
+    SET TimeZone = 'UTC' SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off AS $$
+    WITH last (block) AS (SELECT max(b.number) FROM chainify_ledger.block b)
+    SELECT last.block, s.* FROM last, LATERAL (
+        SELECT t.name, CASE WHEN t.wording IS NULL THEN 1 ELSE 2 END,
+               CASE WHEN t.wording = sha256(convert_to(w.words, 'UTF8')) THEN t.shared_text ELSE w.words END, r.row_count, r.lanes
+        FROM chainify_ledger.ledger_table t JOIN chainify_ledger.table_state r ON r.table_id = t.id,
+             LATERAL (SELECT chainify_ledger.schema_text(t.relation)) w (words)
+        WHERE t.detached_at IS NULL
+        UNION ALL SELECT 'definitions', 0, '', 0, d.hash FROM chainify_ledger.definitions d
+        UNION ALL SELECT 'procedures', 0, '', 0, p.hash FROM chainify_ledger.procedures p) s (name, encoding, text, rows, state)
+    WHERE last.block IS NOT NULL ORDER BY s.name COLLATE "C"
+$$;
+
+-- Names and types of columns by ordinal, for each version of a table. The definitions prove the names of the newest versions.
 CREATE FUNCTION chainify_node.archive_columns()
     RETURNS TABLE (tbl text, since_block bigint, since_tx integer, ordinal integer, name text, type text, key_part integer)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -65,6 +83,6 @@ CREATE FUNCTION chainify_node.drop_archived(keep_blocks bigint, rows_max bigint 
     SET search_path = pg_catalog, pg_temp SET row_security = on SET jit = off SET enable_seqscan = off;
 
 REVOKE ALL ON FUNCTION chainify_node.archive_blocks, chainify_node.archive_transactions, chainify_node.archive_changes, chainify_node.archive_columns,
-    chainify_node.archived, chainify_node.set_archived, chainify_node.drop_archived FROM PUBLIC;
+    chainify_node.archive_definitions, chainify_node.archived, chainify_node.set_archived, chainify_node.drop_archived FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify_node.archive_blocks, chainify_node.archive_transactions, chainify_node.archive_changes, chainify_node.archive_columns,
-    chainify_node.archived, chainify_node.set_archived, chainify_node.drop_archived TO chainify_node;
+    chainify_node.archive_definitions, chainify_node.archived, chainify_node.set_archived, chainify_node.drop_archived TO chainify_node;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -184,8 +185,91 @@ func (r *archiveReading) Changes(ctx context.Context, from, to uint64, each func
 		})
 }
 
-// Columns gives the names of columns.
-func (r *archiveReading) Columns(ctx context.Context, each func(*archive.Column) error) error {
+// Names gives columns and definitions of one moment. A definition that changes meanwhile is worded
+// as it is then, so it is read again.
+func (r *archiveReading) Names(ctx context.Context, each func(*archive.Column) error) (*archive.Definitions, error) {
+	var columns []*archive.Column
+	var states []archive.State
+	var block *archive.Block
+	for range definitionAttempts {
+		last := uint64(0)
+		columns = nil
+		err := pgx.BeginTxFunc(ctx, r.conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(pgx.Tx) (err error) {
+			if last, states, err = r.definitions(ctx); err != nil {
+				return err
+			}
+			return r.columns(ctx, func(c *archive.Column) error {
+				columns = append(columns, c)
+				return nil
+			})
+		})
+		if err == nil {
+			block, err = r.certified(ctx, last)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if block == nil {
+			break
+		}
+		if root, err := archive.Root(states); err == nil && root == block.Header.StateRoot {
+			break
+		}
+	}
+	for _, c := range columns {
+		if err := each(c); err != nil {
+			return nil, err
+		}
+	}
+	if block == nil {
+		return nil, nil
+	}
+	return archive.NewDefinitions(block, states)
+}
+
+// Bounds of reading definitions, and of the time until the last block has its certificate.
+const (
+	definitionAttempts = 3
+	certificateLimit   = 5 * time.Second
+	certificateLook    = 50 * time.Millisecond
+)
+
+// certified waits for a block to have its certificate; nil: it does not get one, as when the order
+// stands still.
+func (r *archiveReading) certified(ctx context.Context, number uint64) (block *archive.Block, err error) {
+	for limit := time.Now().Add(certificateLimit); ; {
+		err := r.Blocks(ctx, number, number, func(b *archive.Block) error {
+			block = b
+			return nil
+		})
+		if err != nil || block != nil || time.Now().After(limit) {
+			return block, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(certificateLook):
+		}
+	}
+}
+
+// definitions are the states of all tables after the last block.
+func (r *archiveReading) definitions(ctx context.Context) (last uint64, states []archive.State, err error) {
+	var s archive.State
+	var block, encoding, rows int64
+	var state []byte
+	fields := []any{&block, &s.Name, &encoding, &s.Text, &rows, &state}
+	err = r.each(ctx, "definitions", `SELECT block, name, encoding::bigint, text, rows, state FROM chainify_node.archive_definitions()`, nil, fields, func() error {
+		given := s
+		last, given.Encoding, given.Rows, given.State = uint64(block), uint32(encoding), uint64(rows), state
+		states = append(states, given)
+		return nil
+	})
+	return last, states, err
+}
+
+// columns gives the names of columns.
+func (r *archiveReading) columns(ctx context.Context, each func(*archive.Column) error) error {
 	var c archive.Column
 	var block, tx, ordinal, part int64
 	fields := []any{&c.Table, &block, &tx, &ordinal, &c.Name, &c.Type, &part}

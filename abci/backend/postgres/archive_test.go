@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,7 +68,7 @@ func TestALedgerIsArchived(t *testing.T) {
 	a, store := archivedLedger(t)
 	v := a.verified(store)
 	changes := a.text("SELECT sum(effects_count)::text FROM chainify.ledger")
-	if len(v.Findings) > 0 || v.Last != a.n || fmt.Sprint(v.Changes) != changes || v.Transactions != uint64(len(a.ids)) {
+	if len(v.Findings) > 0 || len(v.Unproven) > 0 || v.Last != a.n || fmt.Sprint(v.Changes) != changes || v.Transactions != uint64(len(a.ids)) {
 		t.Errorf("%+v, want %s changes", v, changes)
 	}
 	var cells []string
@@ -79,6 +81,68 @@ func TestALedgerIsArchived(t *testing.T) {
 	}
 	if got := a.text("SELECT place || ' ' || block FROM chainify_node.archived()"); got != fmt.Sprint(store, " ", a.n) {
 		t.Error(got)
+	}
+}
+
+// misnaming is a database that gives two columns each other's names.
+type misnaming struct{ archive.Source }
+
+type misnamed struct{ archive.Reading }
+
+func (m misnaming) ReadArchive(ctx context.Context) (archive.Reading, error) {
+	r, err := m.Source.ReadArchive(ctx)
+	return misnamed{r}, err
+}
+
+func (m misnamed) Names(ctx context.Context, each func(*archive.Column) error) (*archive.Definitions, error) {
+	return m.Reading.Names(ctx, func(c *archive.Column) error {
+		if swapped := map[string]string{"a": "b", "b": "a"}[c.Name]; c.Table == "public.pairs" && swapped != "" {
+			c.Name = swapped
+		}
+		return each(c)
+	})
+}
+
+// The definitions that the blocks cover prove names of columns: those of a renamed column in the
+// ranges after, and no others.
+func TestNamesOfColumnsAreThoseOfTheDefinitions(t *testing.T) {
+	a, store := archivedLedger(t)
+	again := a.archiver(archive.Directory(t.TempDir()))
+	_, err := archive.New(archive.Options{
+		Source: misnaming{a.b}, Store: archive.Directory(t.TempDir()), ChainID: "test", Organisation: "a",
+		Authorities: func() (audit.Authorities, error) { return audit.Authorities{attestAuthority()}, nil },
+		Key:         func() (ed25519.PrivateKey, error) { return attestKey("a"), nil },
+	}).Step(t.Context(), 0)
+	if !errors.Is(err, archive.ErrFalse) || !strings.Contains(err.Error(), `of public.pairs is "`) {
+		t.Errorf("names that are swapped: %v", err)
+	}
+	if _, err := again.Step(t.Context(), 0); err != nil {
+		t.Errorf("as they are: %v", err)
+	}
+	step := func(want int, statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			kind := wire.Kind_KIND_SQL
+			if strings.HasPrefix(sql, "ALTER") || strings.HasPrefix(sql, "CREATE") {
+				kind = wire.Kind_KIND_DEPLOY
+			}
+			a.block(kind, sql)
+		}
+		if m, err := a.archiver(store).Step(t.Context(), 0); err != nil || m == nil || m.Definitions == nil {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if v := a.verified(store); len(v.Findings) > 0 || len(v.Unproven) != want {
+			t.Errorf("after %q: %+v, want %d ranges with names that nothing proves", statements, v, want)
+		}
+	}
+	a.exec("GRANT CREATE, USAGE ON SCHEMA public TO effects_ops")
+	step(0, "CREATE TABLE public.notes (id int PRIMARY KEY, note text)", "INSERT INTO notes VALUES (1, 'one')")
+	step(1, "UPDATE notes SET note = 'two'", "ALTER TABLE public.notes RENAME COLUMN note TO \"a \"\"note\"\"\"")
+	step(1, "UPDATE notes SET \"a \"\"note\"\"\" = 'three'")
+	a.block(wire.Kind_KIND_SQL, "UPDATE items SET name = 'last' WHERE id = 2")
+	a.exec("SET chainify.guard = off; ALTER TABLE public.notes RENAME COLUMN id TO other")
+	if _, err := a.archiver(store).Step(t.Context(), 0); !errors.Is(err, archive.ErrFalse) {
+		t.Errorf("a definition that was changed behind the ledger: %v", err)
 	}
 }
 

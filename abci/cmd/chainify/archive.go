@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -250,7 +251,8 @@ func newArchiveVerify() *cobra.Command {
 		Short: "Check a whole archive, without node or database",
 		Long: `verify reads every file of an archive. It checks the organisation's signatures, the hash of each file and the chain of blocks. It
 checks the certificate of each block against the genesis and the governance record. Transactions and changes have to be those that
-the certified block names. It names each file and block that is not so. ` + placeHelp + `
+the certified block names, and names of columns those of its definitions. It names each file and block that is not so, and tables
+of which nothing proves the names. ` + placeHelp + `
 
 An archive may lack its newest ranges. --to says up to which block it has to go.
 
@@ -287,6 +289,9 @@ func archiveVerdict(out io.Writer, place string, v archive.Verdict, took time.Du
 	if len(v.Findings) == 0 && v.Ranges > 0 {
 		fmt.Fprintf(out, "%s: holds\n  blocks 1 to %d, hash %s\n  %s, %s in %s, %d bytes, %.1f s\n", place, v.Last, v.Hash,
 			plural(v.Transactions, "transaction"), plural(v.Changes, "change"), plural(v.Ranges, "range"), v.Bytes, took.Seconds())
+		for _, u := range v.Unproven {
+			fmt.Fprintf(out, "  names of columns are not proven in the range of block %d: %s\n", u.First, strings.Join(u.Tables, ", "))
+		}
 		return
 	}
 	fmt.Fprintf(out, "%s: DOES NOT HOLD\n", place)
@@ -347,8 +352,8 @@ func newArchiveFetch() *cobra.Command {
 		Use:   "fetch PLACE --genesis FILE",
 		Short: "Print archived blocks, transactions or changes",
 		Long: `fetch prints a JSON object a line. Of a change "cells" is the row by the names of its columns: the row after it, or before a
-deletion. It checks the signatures of manifests up to the last block, and compares every file read with its manifest. "archive verify"
-checks the rest. Where keys have changed since the genesis, the governance record says so. ` + placeHelp + `
+deletion. It checks the signatures of manifests up to the last block, and compares every file read with its manifest, and names of
+columns with definitions ("names_not_proven": nothing proves them). "archive verify" checks the rest. Where keys have changed since the genesis, the governance record says so. ` + placeHelp + `
 
 ` + archiveExitHelp,
 		Example: `  chainify archive fetch /srv/archive --genesis genesis.json --from 800 --to 899 --table public.accounts`,
