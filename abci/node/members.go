@@ -117,6 +117,7 @@ func (k *keys) read(registry *order.Registry) error {
 			}
 			k.validators[id] = v
 		}
+		k.silence.know(v)
 		owner, _ := registry.OrganisationOf(v.Key.Address)
 		if validator == nil || owner == k.organisation {
 			validator = v

@@ -83,6 +83,13 @@ func (s *silence) guard(key *config.Signer) *signer.Guard {
 	return g
 }
 
+// know has a key watched from now on.
+func (s *silence) know(key *config.Signer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guard(key)
+}
+
 // powers are the votes of the order, as the key of an address sees them.
 func (s *silence) powers(address string) signer.Powers {
 	p := signer.Powers{Others: map[string]int64{}}
