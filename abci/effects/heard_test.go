@@ -51,12 +51,18 @@ func TestVotesOnInventedBlocksHaveNoFirstVoteForgotten(t *testing.T) {
 func TestAVoteThatFoundNoRoomIsNotReplaced(t *testing.T) {
 	h := &heard{}
 	real := wire.Key{Number: 1, OrderHash: wire.Hash{1}}
-	for i := range votesPerOrgMax {
-		h.take(wire.NewStuckVote(wire.Key{Number: 1, OrderHash: wire.Hash{9, byte(i)}}, 0), 0)
+	invent := func(number uint64) {
+		for i := range votesPerOrgMax + 1 {
+			h.take(wire.NewStuckVote(wire.Key{Number: number, OrderHash: wire.Hash{9, byte(i)}}, 0), number-1)
+		}
 	}
+	invent(1)
 	h.take(wire.NewStuckVote(real, 1), 0)
 	h.decided(real)
+	invent(2) // and none on the pending one counts for it
 	h.take(wire.NewStuckVote(real, 2), 1)
+	h.decided(real)
+	h.next.Forget(func(wire.EffectVote) bool { return true })
 	if v := h.of(real); v != nil || len(h.next) > 0 {
 		t.Errorf("%+v counts, and %d on invented blocks are kept", v, len(h.next))
 	}
@@ -66,7 +72,7 @@ func TestAVoteThatFoundNoRoomIsNotReplaced(t *testing.T) {
 	if h.of(again) == nil {
 		t.Error("a vote on the next round does not count")
 	}
-	if h.forget(1); !h.empty() {
+	if h.forget(2); !h.empty() {
 		t.Errorf("%+v is kept for good", h)
 	}
 }
