@@ -24,6 +24,7 @@ type knocking struct {
 	id     p2p.ID
 	shows  string
 	height int64
+	member any // that memberOf keeps
 }
 
 func (k *knocking) ID() p2p.ID { return k.id }
@@ -37,11 +38,16 @@ func (k *knocking) SocketAddr() *p2p.NetAddress {
 }
 
 func (k *knocking) Get(key string) any {
-	if key != types.PeerStateKey {
-		return nil
+	switch key {
+	case types.PeerStateKey:
+		return k
+	case memberKey:
+		return k.member
 	}
-	return k
+	return nil
 }
+
+func (k *knocking) Set(_ string, member any) { k.member = member }
 
 func keyOf(b byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(b)), ed25519.SeedSize)))
@@ -153,8 +159,16 @@ func TestANodeSpeaksForTheOrganisationThatVouchesForIt(t *testing.T) {
 	for n, voice := range []string{"bolt", "bolt", "echo", ""} {
 		id := nodeNumber(n)
 		shows := map[string]string{"bolt": vouchBy("bolt", id, 3), "echo": vouchBy("echo", id, 6)}[voice]
-		if got := a.voiceOf(&knocking{id: id, shows: shows}); got != voice && (voice != "" || got != string(id)) {
+		peer := &knocking{id: id, shows: shows}
+		if got := a.voiceOf(peer); got != voice && (voice != "" || got != string(id)) {
 			t.Errorf("node %d: %q, want %q", n, got, voice)
+		}
+		if first := a.memberOf(peer); first != a.voiceOf(peer) || peer.member != first {
+			t.Errorf("node %d is charged to %q, and kept as %v", n, first, peer.member)
+		}
+		peer.member = "kept"
+		if got := a.memberOf(peer); got != "kept" {
+			t.Errorf("node %d: whose it is was found out again: %q", n, got)
 		}
 	}
 }
