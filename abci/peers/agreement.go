@@ -227,17 +227,14 @@ func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 }
 
 // question begins to find out whether this organisation agrees. The transaction is decoded once its
-// organisation is seen to ask.
+// organisation is seen to ask. Nothing is verified where the time of that organisation is used up.
 func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
 	}
 	own := r.opt.Key()
-	if own == nil {
-		return
-	}
 	id, chainID, client := wire.PeekAsked(ask)
-	if refusal := r.questions.refuses(client); refusal != "" {
+	if refusal := r.questions.refuses(client); refusal != "" && own != nil {
 		peer.TrySend(r.answer(own, ask.Request, id, false, refusal))
 		return
 	}
@@ -255,6 +252,9 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	tx, err := wire.DecodeAsked(ask)
 	if err != nil {
 		r.opt.Conduct.Malformed(r.Switch, peer, "malformed transaction in another node's question", err)
+		return
+	}
+	if own == nil {
 		return
 	}
 	granted, refusal := r.begin(client, tx.Proposal.Client)
