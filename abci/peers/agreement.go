@@ -227,14 +227,15 @@ func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 }
 
 // question begins to find out whether this organisation agrees. The transaction is decoded once its
-// organisation is seen to ask. Nothing is verified where the time of that organisation is used up.
+// organisation is seen to ask. A member whose time is used up is told so
+// unverified; nobody else gets such an answer to its question.
 func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	if !slices.Contains(ask.Asked, r.opt.Organisation) {
 		return
 	}
 	own := r.opt.Key()
 	id, chainID, client := wire.PeekAsked(ask)
-	if refusal := r.questions.refuses(client); refusal != "" && own != nil {
+	if refusal := r.questions.refuses(client); refusal != "" && own != nil && r.opt.Conduct.member(peer) == client {
 		peer.TrySend(r.answer(own, ask.Request, id, false, refusal))
 		return
 	}

@@ -226,32 +226,72 @@ func TestLongQuestionsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// BenchmarkQuestion gives the cost of a question to this node beside the database: answered, and
-// refused when the time of its organisation is used up.
-func BenchmarkQuestion(b *testing.B) {
+// newAsked is the reactor of o1, and a question that the node "o0" of o0 signed. change has it be
+// another one.
+func newAsked(t testing.TB, change func(*wire.AgreementAsk)) (*Agreements, []byte) {
+	t.Helper()
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32))
 	public := key.Public().(ed25519.PublicKey)
+	conduct := NewConduct(slog.New(slog.DiscardHandler))
+	conduct.Member = func(peer p2p.Peer) string { return string(peer.ID()) }
 	r, err := NewAgreements(AgreementOptions{
 		ChainID: "test", Organisation: "o1", NodeID: "asked", Key: func() ed25519.PrivateKey { return key }, Limit: time.Minute,
 		GatewayKey: func(string) (ed25519.PublicKey, bool) { return public, true },
 		Ever:       func(_ string, fits func(ed25519.PublicKey) bool) bool { return fits(public) },
-		Conduct:    NewConduct(slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler),
+		Conduct:    conduct, Log: slog.New(slog.DiscardHandler),
 		Decide: func(context.Context, []byte) (string, error) { return "", nil },
 	})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	r.Switch = silentSwitch{}
 	id, tx := proposal("o0", 1)
-	question := wire.Encode(&wire.AgreementMessage{Body: &wire.AgreementMessage_Ask{Ask: &wire.AgreementAsk{
-		Request: 1, Asked: []string{"o1"}, Transaction: tx, Signature: ed25519.Sign(key, wire.AskSignBytes("test", "asking", "asked", id)),
-	}}})
+	ask := &wire.AgreementAsk{
+		Request: 1, Asked: []string{"o1"}, Transaction: tx, Signature: ed25519.Sign(key, wire.AskSignBytes("test", "o0", "asked", id)),
+	}
+	if change != nil {
+		change(ask)
+	}
+	return r, wire.Encode(&wire.AgreementMessage{Body: &wire.AgreementMessage_Ask{Ask: ask}})
+}
+
+// recording is a peer that keeps what it is sent.
+type recording struct {
+	named
+	sent *int
+}
+
+func (r recording) Send(p2p.Envelope) bool    { *r.sent++; return true }
+func (r recording) TrySend(p2p.Envelope) bool { *r.sent++; return true }
+
+// A member whose time is used up is refused before anything is verified. Another member that asks
+// in its name gets no signed answer, and is disconnected.
+func TestARefusalIsSignedForTheMemberThatAsks(t *testing.T) {
+	for from, want := range map[p2p.ID]struct {
+		answers  int
+		offences uint64
+	}{"o0": {1, 0}, "o2": {0, 1}} {
+		r, question := newAsked(t, func(ask *wire.AgreementAsk) { ask.Signature[3] ^= 1 })
+		r.questions.members.Spend("o0", memberTime.Microseconds())
+		answers := 0
+		r.Receive(p2p.Envelope{Src: recording{named{id: from}, &answers}, ChannelID: AgreementChannel, Message: &types.BytesValue{Value: question}})
+		r.work.Wait()
+		if answers != want.answers || r.opt.Conduct.Offences() != want.offences {
+			t.Errorf("%s: %d answers and %d offences, want %+v", from, answers, r.opt.Conduct.Offences(), want)
+		}
+	}
+}
+
+// BenchmarkQuestion gives the cost of a question to this node beside the database: answered, and
+// refused when the time of its organisation is used up.
+func BenchmarkQuestion(b *testing.B) {
+	r, question := newAsked(b, nil)
 	for name, spent := range map[string]int64{"answered": 0, "refused": memberTime.Microseconds()} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				r.questions = newQuestions(time.Now)
 				r.questions.members.Spend("o0", spent)
-				r.Receive(p2p.Envelope{Src: answering{named{id: "asking"}}, ChannelID: AgreementChannel, Message: &types.BytesValue{Value: question}})
+				r.Receive(p2p.Envelope{Src: answering{named{id: "o0"}}, ChannelID: AgreementChannel, Message: &types.BytesValue{Value: question}})
 				r.work.Wait()
 			}
 		})
