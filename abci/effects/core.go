@@ -86,10 +86,10 @@ type opened struct {
 // Commit only for a decided block. Invariant E3: of an organisation's votes for one execution the
 // first counts. Invariant E4: at most one operation is under way. Invariant E5: this organisation
 // votes once for one execution, whatever later executions give, also after a restart
-// (Started.Voted), and after another node took a lost one's place: it abstains where the lost node
-// may have voted (VotesUnknown). In the rounds after it committed a block it votes what it
-// committed. Invariant E8: it votes only for what it computed, and so for no block that it adopted. Invariant E6:
-// clients are answered after the database was seen to hold the block.
+// (Started.Voted). In a lost node's place it abstains where that one may have voted (VotesUnknown).
+// In the rounds after it committed a block it votes what it committed. Invariant E8: it votes only
+// for what it computed, and so for no block that it adopted. Invariant E6: clients are answered
+// after the database was seen to hold the block.
 type Core struct {
 	cfg   Config
 	nowMS int64

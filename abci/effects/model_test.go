@@ -62,8 +62,8 @@ type modelNode struct {
 	voted map[wire.Key]wire.EffectVote
 	// computed are the hashes that executing each block gave: it votes for no other (E8).
 	computed map[uint64][]wire.Hash
-	// silentSince is how many decisions there were when this node took the place of a lost one, whose
-	// votes nobody knows; 0: it knows its votes.
+	// silentSince is one more than the decisions that there were when this node took the place of a
+	// lost one, whose votes nobody knows; 0: it knows its votes.
 	silentSince int
 	unknown     Unknown
 	// owed are the blocks whose COMMIT this core asked for and whose clients wait (E6).

@@ -9,12 +9,12 @@ import (
 // Unknown are the executions on which this organisation may have voted by a node that is lost, and
 // of whose votes no log is left. The zero value holds none.
 type Unknown struct {
-	// Pending is the number of a ledger block. Executions of blocks before it are unknown, and those
-	// of its own up to effect round Round.
+	// Pending is the number of a ledger block. Executions of blocks before it are unknown, and
+	// those of its own up to effect round Round.
 	Pending uint64
 	Round   uint32
-	// Ordered is the number of the last ledger block ordered. Of blocks between Pending and this one
-	// the executions of round 0 are unknown.
+	// Ordered is the number of the last ledger block ordered. Of blocks between Pending and this
+	// one the executions of round 0 are unknown.
 	Ordered uint64
 }
 

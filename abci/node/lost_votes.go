@@ -16,10 +16,10 @@ import (
 )
 
 // lostVotes is what a node knows of the votes on effects that an earlier node of its organisation
-// gave, and whose log it does not have (E5). Before its own first signature it votes on nothing. Then
-// it abstains from the executions that were pending by then, but for votes that the order shows.
-// The earlier node voted in precommits. None of these was for a later height: a key signs for none
-// before (A14), and a signer of its own keeps what it signed last.
+// gave, and whose log it does not have (E5). Before its own first signature it votes on nothing.
+// Then it abstains from the executions that were pending by then, but for votes that the order
+// shows. The earlier node voted in precommits. None of these was for a later height: a key signs
+// for none before (A14), and a signer of its own keeps what it signed last.
 type lostVotes struct {
 	memory memory
 	log    *slog.Logger
@@ -152,7 +152,8 @@ func (m memory) KeepLostVotes(kept keptLostVotes) error {
 }
 
 // VoteAgain has the node of a home, which does not run, vote on the executions from which it
-// abstains for the sake of a lost node. The operator vouches that the lost node did not vote otherwise.
+// abstains for the sake of a lost node. The operator vouches that the lost node did not vote
+// otherwise.
 func VoteAgain(home config.Home) (err error) {
 	db, err := openOwnStore(home.Data())
 	if err != nil {

@@ -114,8 +114,8 @@ func newVoteAgain() *cobra.Command {
 		Short: "Have a node vote on what it abstains from after a take-over",
 		Long: `vote-again is for a ledger that stands still after a take-over, since the pending block needs this organisation's vote. A node in the
 place of a lost one abstains from executions on which the lost one may have voted. With this command it votes on them after all.
-Its vote is that of the lost one where that one came to the same effects. The others hold evidence against you where it did not: when
-its operator gave a transaction up ("chainify cancel"), when its log says that one did not end, or that its effects deviate.`,
+Its vote is that of the lost one where that one came to the same effects. The others hold evidence against you where it did not. That is so
+when its operator gave a transaction up ("chainify cancel"), or when its log says that one did not end or that its effects deviate.`,
 		Example: `  chainify vote-again --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
