@@ -64,6 +64,10 @@ END
 $$;
 SELECT test.raised('SELECT 1', 'SELECT repeat(''['', 1000000)::json');
 SELECT test.raised('SELECT parses(1000000)');
+-- So does an error that PostgreSQL does not expect of itself.
+CREATE FUNCTION averages(of float8[]) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM float8_avg(of); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END $$;
+SELECT test.raised('SELECT averages(''{1,2,3}'')', 'SELECT float8_avg(''{1}'')');
+SELECT test.raised('SELECT averages(''{1}'')');
 -- What a statement RAISE raises so is an outcome.
 CREATE FUNCTION says(state text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'made up' USING ERRCODE = state; END $$;
 SELECT ok, sqlstate, message FROM test.run('SELECT says(''54001'')', 'SELECT says(''XX000'')');

@@ -73,6 +73,19 @@ SELECT format('UPDATE paint SET s = to_json(%s::oid::regclass)', 'paint'::regcla
 \i :two
 SELECT format('UPDATE paint SET s = array_to_string(ARRAY[%s::oid::regclass], '','')', 'paint'::regclass::oid) AS block \gset
 \i :two
+-- indexes of one's own, behind the guard, that refuse rows which the other database takes
+\set make 'CREATE TABLE noted (id int PRIMARY KEY, note text, v int); INSERT INTO noted VALUES (1, ''a'', 1); SELECT test.attach(''public.noted'');'
+\set there 'SET chainify.guard = off; CREATE INDEX ON noted (note); CREATE INDEX ON noted ((1 / v)); RESET chainify.guard;'
+\set block 'INSERT INTO noted SELECT 2, string_agg(md5(g::text), $$$$ ORDER BY g), 1 FROM generate_series(1, 200) g'
+\i :two
+\set make ''
+\set block 'UPDATE noted SET v = 0'
+\i :two
+-- a key that one compression makes short enough for its index, and the other does not
+\set here 'CREATE TABLE pressed (id text PRIMARY KEY, v int); SELECT test.attach(''public.pressed'');'
+\set there 'CREATE TABLE pressed (id text COMPRESSION lz4 PRIMARY KEY, v int); SELECT test.attach(''public.pressed'');'
+SELECT format('INSERT INTO pressed VALUES (%L || repeat($$x$$, 5000), 1)', left(string_agg(translate(encode(sha256(i::text::bytea), 'base64'), E'\n', ''), '' ORDER BY i), 2600)) AS block FROM generate_series(1, 100) i \gset
+\i :two
 -- equal values in other forms, in rows that were there before
 \set make 'CREATE TABLE amounts (id int PRIMARY KEY, n numeric, f float8, j json, t text);'
 \set here 'INSERT INTO amounts VALUES (1, 1.0, 0, ''{"a":1}''); SELECT test.attach(''public.amounts'');'
