@@ -82,3 +82,24 @@ SELECT count(*) FROM (SELECT FROM wide WHERE id <= 100 FOR UPDATE) x;
 UPDATE wide SET x = x WHERE id <= 3;
 DELETE FROM wide WHERE id > 100;
 ROLLBACK;
+
+-- nor do long keys of rows that it locks, and long values that its reads look for, take much more
+\c - postgres
+SET client_min_messages = warning;
+CREATE TABLE long (k text PRIMARY KEY, y int);
+INSERT INTO long SELECT lpad(g::text, 10, '0') || repeat('z', 100000), 1 FROM generate_series(1, 100) g;
+GRANT ALL ON long TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.long');
+\c - alice
+SET chainify.writes = 'effects';
+BEGIN;
+UPDATE wide SET y = y + 1 WHERE id = 1;
+SELECT count(*) FROM (SELECT FROM long LIMIT 80 FOR UPDATE) x;
+SELECT count(*) FROM (SELECT FROM long FOR UPDATE) x;
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT count(*) FROM long WHERE k = 'none';
+SELECT test.own_megabytes() AS before \gset
+DO $$ DECLARE v text; BEGIN FOR i IN 1 .. 60 LOOP v := repeat('a', 1000000) || i; PERFORM FROM long WHERE k = v; END LOOP; END $$;
+SELECT test.own_megabytes() - :before < 32 AS bounded;
+ROLLBACK;

@@ -14,6 +14,9 @@ use crate::transaction::recorded::Record;
 /// write set has no room for more.
 const SEEN_MAX: usize = 100_000;
 
+/// Bytes of these keys: a key in an index may be long, where it is stored compressed.
+const SEEN_BYTES_MAX: usize = 8 << 20;
+
 /// A row that the session locked after so many changes, or wrote as it was.
 struct Seen {
     after: usize,
@@ -35,6 +38,7 @@ struct Mark {
     changes: usize,
     seen: usize,
     bytes: usize,
+    seen_bytes: usize,
     written: bool,
 }
 
@@ -49,6 +53,8 @@ pub struct Changes {
     written: bool,
     /// Of the changes, in a write set.
     bytes: usize,
+    /// Of the keys of rows seen.
+    seen_bytes: usize,
     marks: Vec<Mark>,
 }
 
@@ -59,6 +65,7 @@ impl Changes {
             changes: self.list.len(),
             seen: self.seen.len(),
             bytes: self.bytes,
+            seen_bytes: self.seen_bytes,
             written: self.written,
         });
     }
@@ -68,7 +75,8 @@ impl Changes {
         if let Some(mark) = self.marks.pop() {
             self.list.truncate(mark.changes);
             self.seen.truncate(mark.seen);
-            (self.bytes, self.written) = (mark.bytes, mark.written);
+            (self.bytes, self.seen_bytes) = (mark.bytes, mark.seen_bytes);
+            self.written = mark.written;
         }
     }
 
@@ -107,10 +115,11 @@ impl Changes {
 
     /// Notes that a row was locked, or written as it was. Raises 54000 for too many.
     pub fn see(&mut self, leaf: &Rc<Leaf>, key: Vec<u8>, hash: Hash) {
-        if self.seen.len() >= SEEN_MAX {
+        self.seen_bytes += key.len();
+        if self.seen.len() >= SEEN_MAX || self.seen_bytes > SEEN_BYTES_MAX {
             PgError::new(b"54000", "transaction locks too many rows of ledger tables")
                 .detail(format!(
-                    "A transaction may lock {SEEN_MAX} rows. Rows that it writes as they were count."
+                    "A transaction may lock {SEEN_MAX} rows, whose keys take at most {SEEN_BYTES_MAX} bytes. Rows that it writes as they were count."
                 ))
                 .raise();
         }
