@@ -203,11 +203,12 @@ check-explorer: pgtree
 .PHONY: installcheck
 installcheck: test-sql test-extension
 
-## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run a second time among traps (trapcheck), and some with each block in other sessions too
-COMPARED := sessions frozen_time functions planned plain_sql row_locks
+## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run with each block in other sessions too, and some a second time among traps (trapcheck)
+COMPARED := sessions frozen_time functions planned plain_sql row_locks agreement alike attach block call calls declared deploy_bodies deploy_partitions deploy_rewrites \
+	deploy_sequences digest earlier_blocks effect_hashes execute executor_states groups machine parallel_effects pinned repair verify
 .PHONY: test-sql
 test-sql: pgtree
-	SESSIONS=0 scripts/regress $(PGTREE)
+	SESSIONS=0 scripts/regress $(PGTREE) $(filter-out setup $(COMPARED),$(sort $(basename $(notdir $(wildcard sql/*.sql specs/*.spec)))))
 	scripts/regress $(PGTREE) $(COMPARED)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 

@@ -234,7 +234,7 @@ SELECT pg_advisory_lock(6);
 \! for i in 1 2 3 4 5 6; do psql -XAtqd regress -c 'CREATE TEMP TABLE far (id int)' -c 'SELECT pg_advisory_lock_shared(6)' >/dev/null 2>&1 & done
 SELECT test.until($$SELECT count(*) = 6 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted$$);
 SELECT pg_advisory_unlock(6);
-SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'$$);
+SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> ''$$);
 SELECT test.sorted(1, 2, 3, 4);
 \! psql -XAtqd regress -c 'CREATE TEMP TABLE far (id serial PRIMARY KEY, v text); CREATE TEMP VIEW farther AS SELECT * FROM far; DROP VIEW farther; DROP TABLE far'
 SELECT test.sorted(1);
@@ -244,7 +244,7 @@ SELECT pg_advisory_lock(7);
 \! psql -XAtqd regress -c 'CREATE TEMP TABLE far (id serial PRIMARY KEY, v text)' -c 'SELECT pg_advisory_lock(7)' >/dev/null 2>&1 &
 SELECT test.until($$SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted$$), test.sorted(3);
 SELECT pg_advisory_unlock(7);
-SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'$$), test.sorted(4);
+SELECT test.until($$SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> ''$$), test.sorted(4);
 -- a table for good is one
 \! psql -XAtqd regress -c 'CREATE TABLE near (id int)'
 SELECT test.sorted(1);
