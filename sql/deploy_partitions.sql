@@ -94,12 +94,12 @@ CREATE TABLE byhash (c colour PRIMARY KEY) PARTITION BY HASH (c);
 SELECT ok, sqlstate, message FROM test.deploy('ATTACH TABLE public.byhash');
 SELECT test.all_well();
 -- Partitions are followed together: the text of their table, with all of them, is made as often for ten as for one.
-CREATE FUNCTION test.texts(partitions int) RETURNS TABLE (ok boolean, follows bigint, texts bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION test.texts(partitions int) RETURNS TABLE (ok boolean, together bigint, follows bigint, texts bigint) LANGUAGE plpgsql AS $$
 DECLARE
-    before bigint[] := ARRAY[chainify_calls('follow_table'), chainify_calls('schema_text')];
+    before bigint[] := ARRAY[chainify_calls('follow_table'), chainify_calls('schema_text'), chainify_calls('follow')];
 BEGIN
     SELECT b.ok INTO ok FROM test.deploy((SELECT string_agg(format('CREATE TABLE many%s PARTITION OF many FOR VALUES FROM (%s) TO (%s); GRANT SELECT ON many%1$s TO alice', n, n, n + 1), '; ' ORDER BY n) FROM generate_series(partitions, 2 * partitions - 1) n)) b;
-    RETURN QUERY SELECT texts.ok, chainify_calls('follow_table') - before[1], chainify_calls('schema_text') - before[2];
+    RETURN QUERY SELECT texts.ok, chainify_calls('follow') - before[3], chainify_calls('follow_table') - before[1], chainify_calls('schema_text') - before[2];
 END
 $$;
 CREATE FUNCTION chainify_calls(name text) RETURNS bigint LANGUAGE sql AS $$ SELECT coalesce(sum(calls)::bigint, 0) FROM pg_stat_xact_user_functions WHERE funcname = name $$;
@@ -108,4 +108,11 @@ SET LOCAL track_functions = 'all';
 SELECT ok FROM test.deploy('CREATE TABLE many (id int PRIMARY KEY) PARTITION BY RANGE (id)');
 SELECT * FROM test.texts(1);
 SELECT * FROM test.texts(10);
+-- Checked together, too: in what a statement before the last made.
+SELECT d.c, b.ok, b.sqlstate FROM unnest(ARRAY['CREATE TABLE p PARTITION OF many (id DEFAULT pg_backend_pid()) FOR VALUES FROM (100) TO (101); GRANT SELECT ON p TO alice; CREATE TABLE q PARTITION OF many FOR VALUES FROM (101) TO (102)',
+    'CREATE TABLE p PARTITION OF many (CHECK (id > pg_backend_pid())) FOR VALUES FROM (100) TO (101); COMMENT ON TABLE p IS ''p''; CREATE VIEW v AS SELECT * FROM p',
+    'CREATE TABLE p PARTITION OF many (id DEFAULT 100) FOR VALUES FROM (100) TO (101); GRANT SELECT ON p TO alice; ALTER TABLE p ADD CHECK (id < 200); CREATE TABLE q PARTITION OF many FOR VALUES FROM (101) TO (103) PARTITION BY RANGE (id); CREATE TABLE q1 PARTITION OF q FOR VALUES FROM (101) TO (102)']) WITH ORDINALITY d (c, n), test.deploy(d.c) b ORDER BY n;
+SELECT kind, identity FROM chainify.definitions WHERE identity ~ '[.][pq]1?$' ORDER BY kind, identity;
+SELECT tgrelid::regclass, tgname, tgenabled FROM pg_trigger WHERE tgrelid IN ('p'::regclass, 'q'::regclass, 'q1'::regclass) AND tgname LIKE 'chainify%' ORDER BY tgrelid::regclass::text COLLATE "C", tgname;
+SELECT test.all_well();
 ROLLBACK;

@@ -117,11 +117,12 @@ BEGIN
     RETURN QUERY
     SELECT p.tbl, format('index on %s %s', p.relation, regexp_replace(regexp_replace(d.text, '^CREATE INDEX .*? ON .*? USING ', ''), ' WITH \([^)]*\)', '')),
            regexp_replace(d.text, '^(CREATE INDEX .*?) ON ONLY ', '\1 ON '), format('DROP INDEX %I.%I', n.nspname, c.relname)
-    FROM chainify_ledger.relations_of(tables) p
-    JOIN pg_index i ON i.indrelid = p.relation JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace,
-    LATERAL (SELECT pg_get_indexdef(i.indexrelid)) d (text)
-    WHERE NOT i.indisunique AND NOT i.indisexclusion AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)
-      AND chainify_ledger.may_refuse(i.indexrelid);
+    -- OFFSET 0: else the planner asks the function for each index of the database.
+    FROM (SELECT r.tbl, r.relation, i.indexrelid FROM chainify_ledger.relations_of(tables) r JOIN pg_index i ON i.indrelid = r.relation
+          WHERE NOT i.indisunique AND NOT i.indisexclusion AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = i.indexrelid) OFFSET 0) p
+    JOIN pg_class c ON c.oid = p.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace,
+    LATERAL (SELECT pg_get_indexdef(p.indexrelid)) d (text)
+    WHERE chainify_ledger.may_refuse(p.indexrelid);
 END
 $$;
 

@@ -585,10 +585,12 @@ $$;
 
 -- The relations that hold a table's rows: itself, or its partitions without partitions.
 CREATE FUNCTION chainify_ledger.leaves(tbl regclass) RETURNS oid[]
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE relkind WHEN 'p' THEN ARRAY(SELECT relid::oid FROM pg_partition_tree(tbl) WHERE isleaf ORDER BY relid)
-                        ELSE ARRAY[tbl::oid] END
-    FROM pg_class WHERE oid = tbl
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT CASE relkind WHEN 'p' THEN ARRAY(SELECT relid::oid FROM pg_partition_tree(tbl) WHERE isleaf ORDER BY relid)
+                                ELSE ARRAY[tbl::oid] END
+            FROM pg_class WHERE oid = tbl);
+END
 $$;
 
 --   shared: with schema text 2

@@ -16,14 +16,16 @@ BEGIN
 END
 $$;
 
--- The owner of an object under the ledger.
+-- The owner of an object under the ledger. In PL/pgSQL, because a session plans it once, and an SQL function at each call.
 CREATE FUNCTION chainify_ledger.owner_of(class oid, object oid) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_get_userbyid(CASE class
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN pg_get_userbyid(CASE class
         WHEN 'pg_class'::regclass THEN (SELECT relowner FROM pg_class WHERE oid = object)
         WHEN 'pg_proc'::regclass THEN (SELECT proowner FROM pg_proc WHERE oid = object)
         WHEN 'pg_namespace'::regclass THEN (SELECT nspowner FROM pg_namespace WHERE oid = object)
-        ELSE (SELECT typowner FROM pg_type WHERE oid = object) END)::text
+        ELSE (SELECT typowner FROM pg_type WHERE oid = object) END)::text;
+END
 $$;
 
 -- The definition of an object as text; no row when there is none, or one of a kind that the ledger does not follow.
@@ -139,7 +141,7 @@ CREATE FUNCTION chainify_ledger.definition_defects() RETURNS TABLE (object text,
     ORDER BY 1
 $$;
 
--- After one statement: what it made comes under the ledger, what is gone is let go.
+-- After one statement, or several that made partitions and gave rights: what they made comes under the ledger, what is gone is let go.
 CREATE FUNCTION chainify_ledger.follow(made_classes oid[], made oid[], target_classes oid[], targets oid[], roles text[],
                                        at_block bigint, at_tx integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -89,13 +89,16 @@ pub fn run(role: Role, sql: &str, at: At) -> Outcome {
     }
     determinism::before_transaction();
     let mut behind = false;
+    let mut together = Together::default();
     for definition in &definitions {
         if behind && !leaves_rows(definition.kind) {
+            together.follow(role, at)?;
             follow_tables(&[], at)?;
             behind = false;
         }
-        behind |= run_one(role, definition, at)?;
+        behind |= run_one(role, definition, at, &mut together)?;
     }
+    together.follow(role, at)?;
     if behind {
         follow_tables(&[], at)?;
     }
@@ -128,12 +131,81 @@ fn leaves_rows(kind: Kind) -> bool {
     )
 }
 
+/// Statements that ran one after the other and are followed and checked together: they made
+/// partitions of tables on the ledger, or gave rights. None of them needs what follows from
+/// another.
+#[derive(Default)]
+struct Together {
+    made: Vec<Address>,
+    targets: Vec<Address>,
+    /// Those of both that are checked.
+    checked: Vec<Address>,
+    /// Those of both that may refer to what is temporary.
+    touched: Vec<Address>,
+    roles: Vec<String>,
+}
+
+impl Together {
+    /// Whether the statement is of such a kind. A CREATE TABLE has a target when it makes a
+    /// partition.
+    fn takes(definition: &Definition, targets: &[Address]) -> bool {
+        match definition.kind {
+            Kind::Grant | Kind::Comment => true,
+            Kind::CreateTable => !targets.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn add(
+        &mut self,
+        roles: &[String],
+        made: &[Address],
+        targets: &[Address],
+        changed: &[Address],
+    ) {
+        add(&mut self.made, made.iter());
+        let others = targets.iter().filter(|t| !self.made.contains(t));
+        add(&mut self.targets, others);
+        let own = made.iter().filter(|m| !targets.contains(m));
+        add(&mut self.checked, own.chain(changed));
+        add(&mut self.touched, made.iter().chain(changed));
+        self.roles.extend_from_slice(roles);
+    }
+
+    fn follow(&mut self, role: Role, at: At) -> Result<(), PgError> {
+        let all = std::mem::take(self);
+        if all.touched.is_empty() {
+            return Ok(());
+        }
+        attempt(|| deploy_checks::temporary(&all.touched))??;
+        follow(&all.roles, &all.made, &all.targets, at)?;
+        attempt(|| deploy_checks::after(role, &all.checked, &[], &[]))?
+    }
+}
+
+fn add<'a>(to: &mut Vec<Address>, objects: impl Iterator<Item = &'a Address>) {
+    for object in objects {
+        if !to.contains(object) {
+            to.push(*object);
+        }
+    }
+}
+
 /// True: tables on the ledger are still to be followed.
-fn run_one(role: Role, definition: &Definition, at: At) -> Result<bool, PgError> {
+fn run_one(
+    role: Role,
+    definition: &Definition,
+    at: At,
+    together: &mut Together,
+) -> Result<bool, PgError> {
     let targets = role.run(|| definition.targets())?;
     let targets: Vec<Address> = targets.into_iter().map(whole).collect();
     for target in &targets {
         check_under_ledger(*target)?;
+    }
+    let joins = Together::takes(definition, &targets);
+    if !joins {
+        together.follow(role, at)?;
     }
     deploy_checks::before(role, definition, &targets)?;
     block(|block| block.started.set(false));
@@ -155,16 +227,22 @@ fn run_one(role: Role, definition: &Definition, at: At) -> Result<bool, PgError>
     if definition.kind == Kind::Comment {
         return Ok(false); // decides nothing
     }
+    let made: Vec<Address> = made.into_iter().filter(|m| !is_row_type(*m)).collect();
     // A partition leaves the table that it is made of as it is.
     let kept = definition.kind == Kind::CreateTable;
     let changed: &[Address] = if kept { &[] } else { &targets };
+    let mut anew = emptied(&dropped);
+    anew.extend(attempt(written_anew)?);
+    if joins && anew.is_empty() {
+        together.add(&definition.roles, &made, &targets, changed);
+        return Ok(true);
+    }
+    together.follow(role, at)?;
     let touched: Vec<Address> = made.iter().chain(changed).copied().collect();
     attempt(|| deploy_checks::temporary(&touched))??;
     let gone = dropped.iter().map(|d| d.object);
     let altered: Vec<Address> = targets.iter().copied().chain(gone).collect();
-    let mut anew = emptied(&dropped);
-    anew.extend(attempt(written_anew)?);
-    follow(definition, &made, &altered, at)?;
+    follow(&definition.roles, &made, &altered, at)?;
     let behind = anew.is_empty() && leaves_rows(definition.kind);
     if !behind {
         follow_tables(&anew, at)?;
@@ -218,6 +296,11 @@ fn whole(part: Address) -> Address {
     table.or_else(domain).unwrap_or(part)
 }
 
+/// A type that comes and goes with a table or another type, and is no object under the ledger.
+fn is_row_type(object: Address) -> bool {
+    object.class == catalog::TYPES && catalog::follows_its_table(object.class, object.object)
+}
+
 fn is_under_ledger(object: Address) -> bool {
     let relation = object.class == catalog::RELATIONS;
     relation
@@ -238,12 +321,7 @@ fn check_under_ledger(target: Address) -> Result<(), PgError> {
     Err(not_on_ledger(&name).into())
 }
 
-fn follow(
-    definition: &Definition,
-    made: &[Address],
-    targets: &[Address],
-    at: At,
-) -> Result<(), PgError> {
+fn follow(roles: &[String], made: &[Address], targets: &[Address], at: At) -> Result<(), PgError> {
     let classes = |list: &[Address]| list.iter().map(|a| a.class).collect::<Vec<Oid>>();
     let objects = |list: &[Address]| list.iter().map(|a| a.object).collect::<Vec<Oid>>();
     let args = [
@@ -251,7 +329,7 @@ fn follow(
         cell(objects(made)),
         cell(classes(targets)),
         cell(objects(targets)),
-        cell(definition.roles.clone()),
+        cell(roles.to_vec()),
         cell(at.block),
         cell(at.tx as i32),
     ];

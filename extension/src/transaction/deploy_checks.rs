@@ -108,9 +108,12 @@ pub fn after(
 ) -> Result<(), PgError> {
     let altered = altered.iter().zip(columns);
     let all = made.iter().map(|m| (m, i16::MAX));
-    for (object, had) in all.chain(altered.map(|(a, had)| (a, *had))) {
+    let all: Vec<(&Address, i16)> = all.chain(altered.map(|(a, had)| (a, *had))).collect();
+    let of_relations = all.iter().filter(|(o, _)| o.class == catalog::RELATIONS);
+    let (tables, had) = of_relations.map(|(o, had)| (o.object, *had)).unzip();
+    relations(role, tables, had)?;
+    for (object, _) in all {
         match object.class {
-            catalog::RELATIONS => relation(role, object.object, had)?,
             catalog::FUNCTIONS => function(role, object.object)?,
             catalog::TYPES => check_queries(role, OF_DOMAIN, &[cell(object.object)], |_| true)?,
             _ => {}
@@ -120,16 +123,22 @@ pub fn after(
 }
 
 /// Objects of temporary schemas among these, what belongs to them, and what they refer to: the
-/// catalogs tell, whatever a statement called them.
+/// catalogs tell, whatever a statement called them. A database without such a schema has none.
+///
+/// OFFSET 0 has each object looked up by the indexes of pg_depend. The planner knows no number of
+/// objects and would read all of pg_depend, once for each step of the recursion.
 const TEMPORARY: &str = "
     WITH RECURSIVE part (class, object) AS (
         SELECT u.class, u.object FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (class, object)
+        WHERE EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname LIKE 'pg\\_temp%' OR n.nspname LIKE 'pg\\_toast\\_temp%')
         UNION
-        SELECT d.classid, d.objid FROM part p JOIN pg_catalog.pg_depend d ON d.refclassid = p.class AND d.refobjid = p.object
-        WHERE d.deptype IN ('a', 'i', 'P', 'S'))
+        SELECT d.classid, d.objid FROM part p, LATERAL (
+            SELECT classid, objid FROM pg_catalog.pg_depend
+            WHERE refclassid = p.class AND refobjid = p.object AND deptype IN ('a', 'i', 'P', 'S') OFFSET 0) d)
     SELECT i.type, i.identity
     FROM (SELECT p.class, p.object FROM part p
-          UNION SELECT d.refclassid, d.refobjid FROM part p JOIN pg_catalog.pg_depend d ON d.classid = p.class AND d.objid = p.object) o,
+          UNION SELECT d.refclassid, d.refobjid FROM part p, LATERAL (
+              SELECT refclassid, refobjid FROM pg_catalog.pg_depend WHERE classid = p.class AND objid = p.object OFFSET 0) d) o,
          pg_catalog.pg_identify_object(o.class, o.object, 0) i
     WHERE i.schema LIKE 'pg\\_temp%' OR i.schema LIKE 'pg\\_toast\\_temp%' OR i.type = 'schema' AND i.identity LIKE 'pg\\_temp%'
     ORDER BY i.type = 'schema', 1, 2 LIMIT 1";
@@ -149,92 +158,99 @@ pub fn temporary(objects: &[Address]) -> Result<(), PgError> {
     }
 }
 
-/// The relation `$1` that the queries below are about.
+/// The relations `$1` that the queries below are about, with the last columns `$2` that they had
+/// before.
 const RELATION: &str = "
-    WITH r AS (SELECT c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
-               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)";
+    WITH r AS (SELECT u.place, u.had, c.oid, c.relkind, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
+               FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) WITH ORDINALITY u (oid, had, place)
+               JOIN pg_catalog.pg_class c ON c.oid = u.oid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace)";
 
 /// Queries with the expressions that no statement on rows shows. These are checks, generated
 /// columns, expressions of unique keys, keys by a collation that takes different texts as equal,
 /// and bounds of partitions.
 const UNSEEN: &str = "
-    SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
+    SELECT r.place, pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(k.conbin, k.conrelid), r.name)
     FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'c'
     UNION ALL
-    SELECT pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(d.adbin, d.adrelid), r.name)
+    SELECT r.place, pg_catalog.format('SELECT (%s) FROM %s', pg_catalog.pg_get_expr(d.adbin, d.adrelid), r.name)
     FROM r JOIN pg_catalog.pg_attrdef d ON d.adrelid = r.oid
     JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum AND a.attgenerated <> ''
     UNION ALL
-    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
+    SELECT r.place, pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
     FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion),
          LATERAL (VALUES (pg_catalog.pg_get_expr(i.indexprs, i.indrelid)), (pg_catalog.pg_get_expr(i.indpred, i.indrelid))) x (e)
     WHERE e IS NOT NULL
     UNION ALL
-    SELECT pg_catalog.format('SELECT (%1$s) COLLATE %2$s = (%1$s) FROM %3$s', pg_catalog.pg_get_indexdef(i.indexrelid, k.n::int, false),
+    SELECT r.place, pg_catalog.format('SELECT (%1$s) COLLATE %2$s = (%1$s) FROM %3$s', pg_catalog.pg_get_indexdef(i.indexrelid, k.n::int, false),
                              c.oid::pg_catalog.regcollation, r.name)
     FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion),
          LATERAL pg_catalog.unnest(i.indcollation::oid[]) WITH ORDINALITY k (by, n)
     JOIN pg_catalog.pg_collation c ON c.oid = k.by AND NOT c.collisdeterministic
     UNION ALL
-    SELECT pg_catalog.format('SELECT %1$I COLLATE %2$s < %1$I FROM %3$s', a.attname, c.oid::pg_catalog.regcollation, r.name)
-    FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partstrat = 'r',
-         LATERAL ROWS FROM (pg_catalog.unnest(p.partattrs::int2[]), pg_catalog.unnest(p.partcollation::oid[])) k (n, by)
-    JOIN pg_catalog.pg_attribute a ON a.attrelid = $1 AND a.attnum = k.n
+    SELECT r.place, pg_catalog.format('SELECT %1$I COLLATE %2$s < %1$I FROM %3$s', a.attname, c.oid::pg_catalog.regcollation, r.name)
+    FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partstrat = 'r'
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.partattrs::int2[]), pg_catalog.unnest(p.partcollation::oid[])) k (n, by)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum = k.n
     JOIN pg_catalog.pg_collation c ON c.oid = k.by
     UNION ALL
-    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', pg_catalog.pg_get_expr(p.partexprs, p.partrelid), r.name)
+    SELECT r.place, pg_catalog.format('SELECT ROW(%s) FROM %s', pg_catalog.pg_get_expr(p.partexprs, p.partrelid), r.name)
     FROM r JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = r.oid AND p.partexprs IS NOT NULL";
 
 /// A query for each other expression that rows are computed or found with; for a view, itself. A
-/// default is computed for one row, but for all when its column was added (`$2` is the last column
+/// default is computed for one row, but for all when its column was added (`had` is the last column
 /// there was before).
 const OTHERS: &str = "
-    SELECT 'SELECT * FROM ' || r.name FROM r WHERE r.relkind = 'v'
+    SELECT r.place, 'SELECT * FROM ' || r.name FROM r WHERE r.relkind = 'v'
     UNION ALL
-    SELECT pg_catalog.format('SELECT (%s)', pg_catalog.pg_get_expr(d.adbin, d.adrelid)) || CASE WHEN a.attnum > $2 THEN ' FROM ' || r.name ELSE '' END
+    SELECT r.place, pg_catalog.format('SELECT (%s)', pg_catalog.pg_get_expr(d.adbin, d.adrelid)) || CASE WHEN a.attnum > r.had THEN ' FROM ' || r.name ELSE '' END
     FROM r JOIN pg_catalog.pg_attrdef d ON d.adrelid = r.oid
     JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum AND a.attgenerated = ''
     UNION ALL
-    SELECT pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
+    SELECT r.place, pg_catalog.format('SELECT ROW(%s) FROM %s', e, r.name)
     FROM r JOIN pg_catalog.pg_index i ON i.indrelid = r.oid AND NOT i.indisunique AND NOT i.indisexclusion,
          LATERAL (VALUES (pg_catalog.pg_get_expr(i.indexprs, i.indrelid)), (pg_catalog.pg_get_expr(i.indpred, i.indrelid))) x (e)
     WHERE e IS NOT NULL
     UNION ALL
-    SELECT pg_catalog.format('SELECT (%s) FROM %s', e, r.name)
+    SELECT r.place, pg_catalog.format('SELECT (%s) FROM %s', e, r.name)
     FROM r JOIN pg_catalog.pg_policy p ON p.polrelid = r.oid,
          LATERAL (VALUES (pg_catalog.pg_get_expr(p.polqual, p.polrelid)), (pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid))) x (e)
     WHERE e IS NOT NULL";
 
 /// The same for a domain.
 const OF_DOMAIN: &str = "
-    SELECT 'SELECT ' || pg_catalog.pg_get_expr(t.typdefaultbin, 0) FROM pg_catalog.pg_type t WHERE t.oid = $1 AND t.typtype = 'd' AND t.typdefaultbin IS NOT NULL
+    SELECT 1, 'SELECT ' || pg_catalog.pg_get_expr(t.typdefaultbin, 0) FROM pg_catalog.pg_type t WHERE t.oid = $1 AND t.typtype = 'd' AND t.typdefaultbin IS NOT NULL
     UNION ALL
-    SELECT pg_catalog.format('SELECT (%s) FROM (SELECT NULL::%s) v (value)', pg_catalog.pg_get_expr(k.conbin, 0),
+    SELECT 1, pg_catalog.format('SELECT (%s) FROM (SELECT NULL::%s) v (value)', pg_catalog.pg_get_expr(k.conbin, 0),
                              pg_catalog.format_type(t.typbasetype, t.typtypmod)
                              || CASE WHEN t.typcollation <> 0 THEN ' COLLATE ' || t.typcollation::pg_catalog.regcollation ELSE '' END)
     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c' WHERE t.oid = $1 AND t.typtype = 'd'";
 
-/// Refuses a table whose rows are put into partitions by functions that give another hash in
+/// Refuses tables whose rows are put into partitions by functions that give another hash in
 /// another database: of an enumeration, and of arrays and rows that may hold one. Errors: CH006.
-fn partitioned_by_hash(table: Oid) -> Result<(), PgError> {
+fn partitioned_by_hash(tables: &[Oid]) -> Result<(), PgError> {
     let sql = "SELECT DISTINCT p.amproc::oid
         FROM pg_catalog.pg_partitioned_table t, LATERAL pg_catalog.unnest(t.partclass::oid[]) k (class)
         JOIN pg_catalog.pg_opclass c ON c.oid = k.class
         JOIN pg_catalog.pg_amproc p ON p.amprocfamily = c.opcfamily AND p.amproclefttype = c.opcintype
             AND p.amprocrighttype = c.opcintype AND p.amprocnum = 2
-        WHERE t.partrelid = $1 AND t.partstrat = 'h' ORDER BY 1";
+        WHERE t.partrelid = ANY ($1) AND t.partstrat = 'h' ORDER BY 1";
     let mut hashes: Vec<Oid> = Vec::new();
-    query(sql, &[cell(table)], |row| hashes.push(row.must(1)));
+    query(sql, &[cell(tables.to_vec())], |row| {
+        hashes.push(row.must(1))
+    });
     let mut findings = hashes
         .into_iter()
         .filter_map(|f| execution_finding(&facts(f)));
     findings.next().map_or(Ok(()), |f| Err(f.refusal().into()))
 }
 
-fn relation(role: Role, table: Oid, had: i16) -> Result<(), PgError> {
-    partitioned_by_hash(table)?;
+fn relations(role: Role, tables: Vec<Oid>, had: Vec<i16>) -> Result<(), PgError> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    partitioned_by_hash(&tables)?;
     let all = format!("{RELATION} {UNSEEN} UNION ALL {OTHERS}");
-    check_queries(role, &all, &[cell(table), cell(had)], |_| true)
+    check_queries(role, &all, &[cell(tables), cell(had)], |_| true)
 }
 
 /// Of a table that comes under the ledger as it is: collations, and values of the session or of one
@@ -246,12 +262,12 @@ pub fn attached(table: Oid) -> Result<(), PgError> {
         object: table,
     }])?;
     let counts = |f: &Finding| f.by_collation || f.silent;
-    partitioned_by_hash(table)?;
+    partitioned_by_hash(&[table])?;
     let owner = Role::owner_of(table);
     check_queries(
         owner,
         &format!("{RELATION} {UNSEEN}"),
-        &[cell(table)],
+        &[cell(vec![table]), cell(vec![i16::MAX])],
         counts,
     )?;
     let mut domains: Vec<Oid> = Vec::new();
@@ -270,7 +286,7 @@ fn check_queries(
     counts: fn(&Finding) -> bool,
 ) -> Result<(), PgError> {
     let mut queries: Vec<String> = Vec::new();
-    let sql = format!("SELECT q FROM ({of}) x (q) ORDER BY q");
+    let sql = format!("SELECT q FROM ({of}) x (place, q) ORDER BY place, q");
     query(&sql, arguments, |row| queries.push(row.must(1)));
     for text in queries {
         for statement in role.run(|| inspect_shown(&text))? {

@@ -9,6 +9,9 @@
 //! * the columns of its records may differ from call to call;
 //! * it was compiled under another search_path, or by a role that may name other schemas.
 //!
+//! The ledger's own functions stay. They pin their search_path and name nothing that a DEPLOY
+//! transaction makes, so that they are planned once in a session.
+//!
 //! States of simple expressions are kept until the block ends. They have checked that the role may
 //! execute the functions that they call. Another role starts them anew.
 //!
@@ -25,7 +28,7 @@ use std::ptr::NonNull;
 
 use pgrx::pg_sys;
 
-use crate::pg::base::catalog::generation;
+use crate::pg::base::catalog::{generation, schema_name, schema_of_object, FUNCTIONS};
 use crate::pg::base::major_plpgsql;
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::subtransaction::subtransaction;
@@ -55,6 +58,8 @@ struct Known {
     expressions: Vec<Expression>,
     /// The next transaction does not find it.
     goes: bool,
+    /// The ledger's own: its text has one meaning in any session and transaction. It never goes.
+    own: bool,
 }
 
 struct Expression {
@@ -127,7 +132,8 @@ pub(in crate::pg) fn forget(compiled: fn(pg_sys::Oid) -> Option<Function>) {
             kept.schemas.clear();
             let Kept { known, go, .. } = kept;
             go.retain(|function| !known.contains_key(function));
-            go.extend(known.keys());
+            let others = known.iter().filter(|(_, known)| !known.own);
+            go.extend(others.map(|(function, _)| function));
         }
         let Kept { known, go, .. } = kept;
         // SAFETY: structures of functions are never freed. One in use is kept by a statement around
@@ -142,6 +148,18 @@ pub(in crate::pg) fn forget(compiled: fn(pg_sys::Oid) -> Option<Function>) {
             false
         });
     });
+}
+
+/// Whether a function is the ledger's own. Each of those pins its search_path, and nobody else
+/// makes functions in its schema.
+///
+/// # Safety
+/// As for [`used`].
+unsafe fn is_own(function: Function) -> bool {
+    // SAFETY: by the caller's promise.
+    let oid = unsafe { function.as_ref() }.fn_oid;
+    let schema = schema_of_object(FUNCTIONS, oid).and_then(schema_name);
+    schema.as_deref() == Some("chainify_ledger")
 }
 
 /// The row of `pg_proc` that a function was compiled from.
@@ -164,7 +182,7 @@ pub(super) unsafe fn compiled(function: Function) {
     let row = unsafe { row_of(function) };
     let is_known = |kept: &Kept| kept.known.get(&function).is_some_and(|k| k.row == row);
     if !KEPT.with_borrow(is_known) {
-        know(function, row, None, true, Vec::new());
+        know(function, row, None, true, false, Vec::new());
     }
 }
 
@@ -191,7 +209,7 @@ pub(in crate::pg) unsafe fn used(function: Function, look: Look) -> bool {
                 .iter_mut()
                 .for_each(|e| unsafe { e.start_anew() });
         }
-        if known.goes || known.environment == environment {
+        if known.own || known.goes || known.environment == environment {
             return Some(true);
         }
         let fits = environment.is_none() || known.transaction == kept.transaction;
@@ -209,8 +227,10 @@ pub(in crate::pg) unsafe fn used(function: Function, look: Look) -> bool {
     let (differs, expressions) = unsafe { look(function) };
     let expression = |at| Expression { at, calls: None };
     let expressions = expressions.into_iter().map(expression).collect();
-    let goes = environment.is_none() || differs;
-    know(function, row, environment, goes, expressions);
+    // SAFETY: by the caller's promise.
+    let own = !differs && unsafe { is_own(function) };
+    let goes = !own && (environment.is_none() || differs);
+    know(function, row, environment, goes, own, expressions);
     true
 }
 
@@ -248,6 +268,7 @@ fn know(
     row: (u32, u64),
     environment: Option<Environment>,
     goes: bool,
+    own: bool,
     expressions: Vec<Expression>,
 ) {
     // SAFETY: reads a variable.
@@ -260,6 +281,7 @@ fn know(
             role,
             expressions,
             goes,
+            own,
         };
         let before = kept.known.insert(function, known);
         if goes && !before.is_some_and(|before| before.goes) {
