@@ -204,8 +204,9 @@ check-explorer: pgtree
 installcheck: test-sql test-extension
 
 ## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run with each block in other sessions too, and some a second time among traps (trapcheck)
-COMPARED := sessions frozen_time functions planned plain_sql row_locks agreement alike attach block call calls declared deploy_bodies deploy_partitions deploy_rewrites \
-	deploy_sequences digest earlier_blocks effect_hashes execute executor_states groups machine parallel_effects pinned repair verify
+COMPARED := sessions frozen_time functions planned plain_sql row_locks agreement alike attach block call calls declared deploy_bodies deploy_rewrites digest effect_hashes \
+	execute executor_states groups machine parallel_effects pinned plans prepared repair repair_by_key repair_partitions restore sequences stat stored_values value_settings \
+	verify views
 .PHONY: test-sql
 test-sql: pgtree
 	SESSIONS=0 scripts/regress $(PGTREE) $(filter-out setup $(COMPARED),$(sort $(basename $(notdir $(wildcard sql/*.sql specs/*.spec)))))
