@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,8 +150,8 @@ func columnsOf(text string) map[uint16]string {
 // prove marks the newest version of each table as proven, where definitions say all its names. An
 // error is a name that they say otherwise.
 func (n *names) prove(a *agreed) error {
-	for table, versions := range n.tables {
-		says := a.columns[table]
+	for _, table := range slices.Sorted(maps.Keys(n.tables)) { // the same finding each time
+		versions, says := n.tables[table], a.columns[table]
 		newest := versions[0]
 		for _, v := range versions {
 			if newest.before(v.block, v.tx) {
@@ -159,7 +161,8 @@ func (n *names) prove(a *agreed) error {
 		if says == nil || newest.block > a.block {
 			continue
 		}
-		for ordinal, called := range newest.columns {
+		for _, ordinal := range slices.Sorted(maps.Keys(newest.columns)) {
+			called := newest.columns[ordinal]
 			name, has := says[ordinal]
 			if !has {
 				return fmt.Errorf("column %d of %s is %s, the definitions of block %d have no such column", ordinal, table, called[:len(called)-1], a.block)
