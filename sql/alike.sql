@@ -125,3 +125,18 @@ RESET chainify.guard;
 -- the order of an ordinary session is PostgreSQL's
 SELECT array_agg(indexrelid::regclass ORDER BY indexrelid) FROM pg_index WHERE indrelid = 'u'::regclass;
 SELECT count(*) FROM chainify_ledger.definition_defects();
+-- of two indexes the one with more columns of a search serves it; an organisation's own does not where the order of rows decides an error
+\c -
+CREATE TABLE n (a int, b int, c int, name text COLLATE "C", PRIMARY KEY (a, b, c));
+CREATE INDEX n_own ON n (a, b, name, c);
+INSERT INTO n SELECT 1, 1, i, 'name' || i % 9 FROM generate_series(1, 90) i;
+GRANT ALL ON n TO alice;
+SELECT ok FROM test.deploy('ATTACH TABLE public.n');
+BEGIN;
+SELECT sqlstate FROM test.block(test.tx('SELECT c FROM n WHERE a = 1 AND b = 1 AND name = ''name5'''),
+    test.tx('SELECT c FROM n WHERE a = 1 AND b = 1 AND name = ''name5'' ORDER BY c OFFSET ((SELECT count(*) FROM n WHERE a = 1 AND b = 1 AND name = ''name5'') - 1) / 2 LIMIT 1'));
+SELECT pg_stat_get_xact_numscans('n_own'::regclass) AS own, pg_stat_get_xact_numscans('n_pkey'::regclass) AS key;
+SELECT sqlstate FROM test.block(test.tx('SELECT 10 / c FROM n WHERE a = 1 AND b = 1 AND name = ''name5'''),
+    test.tx('SELECT c FROM n ORDER BY c LIMIT (SELECT sum(10 / c) FROM n WHERE a = 1 AND b = 1 AND name = ''name5'')'));
+SELECT pg_stat_get_xact_numscans('n_own'::regclass) AS own, pg_stat_get_xact_numscans('n_pkey'::regclass) AS key;
+ROLLBACK;

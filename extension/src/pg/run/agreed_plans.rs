@@ -30,8 +30,34 @@ const ROWS: f64 = 10_000.0;
 const PAGES: u32 = 10_000;
 const INDEX_PAGES: u32 = 50;
 const INDEX_HEIGHT: i32 = 1;
+/// Rows of a search by no column. One by each further column of an index finds half as many.
+const SEARCHED: f64 = 64.0;
 /// No table space has this number, so that its pages cost what those of any do.
 const NO_TABLESPACE: pg_sys::Oid = pg_sys::Oid::from_u32(1);
+
+type Estimate = unsafe extern "C-unwind" fn(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loops: f64,
+    startup: *mut f64,
+    total: *mut f64,
+    selectivity: *mut f64,
+    correlation: *mut f64,
+    pages: *mut f64,
+);
+
+extern "C-unwind" {
+    fn btcostestimate(
+        root: *mut pg_sys::PlannerInfo,
+        path: *mut pg_sys::IndexPath,
+        loops: f64,
+        startup: *mut f64,
+        total: *mut f64,
+        selectivity: *mut f64,
+        correlation: *mut f64,
+        pages: *mut f64,
+    );
+}
 
 static NEXT_RELATION: Next<pg_sys::get_relation_info_hook_type> = Next::new();
 static NEXT_COLUMN: Next<pg_sys::get_relation_stats_hook_type> = Next::new();
@@ -251,8 +277,65 @@ fn describe_index(index: &mut pg_sys::IndexOptInfo, kind: IndexKind, may_raise: 
     }
     // The planner looks into a hypothetical index for nothing: not for its size, nor for values.
     index.hypothetical = true;
-    if kind == IndexKind::Own && may_raise == MayRaise::Results {
-        index.amhasgettuple = false;
+    if may_raise == MayRaise::Results {
+        index.amhasgettuple &= kind != IndexKind::Own;
+    } else if index.relam == pg_sys::BTREE_AM_OID {
+        let estimate = (&raw mut index.amcostestimate).cast::<Option<Estimate>>();
+        // SAFETY: PostgreSQL calls it with these arguments; majors declare it with and without.
+        unsafe { *estimate = Some(on_search) };
+    }
+}
+
+/// The cost of a search in a B-tree. Without statistics two columns find a row as well as three do,
+/// and PostgreSQL would take the first of such indexes: the one with more of them shall win.
+///
+/// Where the order of rows decides an error there is no such preference, as it could make an
+/// organisation's own index win over a key.
+unsafe extern "C-unwind" fn on_search(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loops: f64,
+    startup: *mut f64,
+    total: *mut f64,
+    selectivity: *mut f64,
+    correlation: *mut f64,
+    pages: *mut f64,
+) {
+    // SAFETY: the arguments are the planner's, and are passed on as they came.
+    unsafe {
+        btcostestimate(
+            root,
+            path,
+            loops,
+            startup,
+            total,
+            selectivity,
+            correlation,
+            pages,
+        );
+        enter(|| *selectivity = (*selectivity).max(least_rows(&*path) / ROWS));
+    }
+}
+
+/// The rows that a search is taken to find at least; one by a whole unique key.
+///
+/// # Safety
+/// `path` must be the planner's.
+unsafe fn least_rows(path: &pg_sys::IndexPath) -> f64 {
+    // SAFETY: by the caller's promise; a path has its index and clauses.
+    unsafe {
+        let index = &*path.indexinfo;
+        let clauses = elements::<pg_sys::IndexClause>(path.indexclauses);
+        let columns = (0..index.nkeycolumns)
+            .take_while(|column| {
+                let mut of = clauses.iter().map(|clause| clause.as_ref().indexcol);
+                of.any(|of| i32::from(of) == *column)
+            })
+            .count() as i32;
+        match index.unique && columns == index.nkeycolumns {
+            true => 1.0,
+            false => (SEARCHED / 2_f64.powi(columns)).max(1.0),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub(in crate::pg) unsafe fn may_raise(query: *mut pg_sys::Query) -> MayRaise {
             MayRaise::Conditions
         } else if (*query).commandType == pg_sys::CmdType::CMD_SELECT
             && !(*query).hasModifyingCTE
-            && !raises(query.cast(), null_mut())
+            && !results(query)
         {
             MayRaise::Nothing
         } else {
@@ -78,6 +78,35 @@ unsafe fn conditions(query: *mut pg_sys::Query) -> bool {
             .into_iter()
             .any(|part| looks_for_rows(part, null_mut()))
             || query_tree_walker(&mut found, raises, null_mut(), flags as i32)
+    }
+}
+
+/// Whether the work on the rows found may raise. LIMIT and OFFSET are computed once, before any
+/// row; so only the rows that their own queries find count.
+///
+/// # Safety
+/// As for [`may_raise`].
+unsafe fn results(query: *mut pg_sys::Query) -> bool {
+    // SAFETY: by the caller's promise; a copy of the structure has the same lists, but those taken
+    // out.
+    unsafe {
+        let mut found = *query;
+        let once = [take(&mut found.limitCount), take(&mut found.limitOffset)];
+        raises((&raw mut found).cast(), null_mut())
+            || once.into_iter().any(|part| works_on_rows(part, null_mut()))
+    }
+}
+
+/// Whether a query in an expression may raise by the work on the rows that it finds.
+unsafe extern "C-unwind" fn works_on_rows(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    // SAFETY: called with nodes of a query, as the walkers want; the tag says which structure
+    // follows.
+    unsafe {
+        !node.is_null()
+            && match (*node).type_ {
+                T_Query => results(node.cast()),
+                _ => expression_tree_walker(node, works_on_rows, context),
+            }
     }
 }
 
@@ -136,6 +165,7 @@ unsafe extern "C-unwind" fn raises(node: *mut pg_sys::Node, context: *mut c_void
             | T_SortGroupClause | T_CommonTableExpr | T_SetOperationStmt => false,
             T_OpExpr | T_DistinctExpr => !compares((*node.cast::<pg_sys::OpExpr>()).opno),
             T_ScalarArrayOpExpr => !compares((*node.cast::<pg_sys::ScalarArrayOpExpr>()).opno),
+            T_Aggref => !counts((*node.cast::<pg_sys::Aggref>()).aggfnoid),
             T_ArrayExpr => (*node.cast::<pg_sys::ArrayExpr>()).multidims,
             T_FuncExpr => {
                 let call = &*node.cast::<pg_sys::FuncExpr>();
@@ -151,6 +181,11 @@ unsafe extern "C-unwind" fn raises(node: *mut pg_sys::Node, context: *mut c_void
         };
         may || expression_tree_walker(node, raises, context)
     }
+}
+
+/// Whether an aggregate function counts: `count(*)` or `count("any")` in pg_proc.
+fn counts(function: pg_sys::Oid) -> bool {
+    [2147, 2803].contains(&function.to_u32())
 }
 
 fn is_own(object: pg_sys::Oid) -> bool {
