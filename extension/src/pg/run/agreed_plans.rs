@@ -30,8 +30,9 @@ const ROWS: f64 = 10_000.0;
 const PAGES: u32 = 10_000;
 const INDEX_PAGES: u32 = 50;
 const INDEX_HEIGHT: i32 = 1;
-/// Rows of a search by no column. One by each further column of an index finds half as many.
-const SEARCHED: f64 = 64.0;
+/// Columns of a search beyond which none makes it cheaper, and what each one missing costs: a page.
+const COLUMNS_MAX: i32 = 6;
+const MISSING_COLUMN: f64 = 4.0;
 /// No table space has this number, so that its pages cost what those of any do.
 const NO_TABLESPACE: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
@@ -313,15 +314,15 @@ unsafe extern "C-unwind" fn on_search(
             correlation,
             pages,
         );
-        enter(|| *selectivity = (*selectivity).max(least_rows(&*path) / ROWS));
+        enter(|| *total += f64::from(missing_columns(&*path)) * MISSING_COLUMN);
     }
 }
 
-/// The rows that a search is taken to find at least; one by a whole unique key.
+/// The columns by which a search could be more exact; none where it is by a whole unique key.
 ///
 /// # Safety
 /// `path` must be the planner's.
-unsafe fn least_rows(path: &pg_sys::IndexPath) -> f64 {
+unsafe fn missing_columns(path: &pg_sys::IndexPath) -> i32 {
     // SAFETY: by the caller's promise; a path has its index and clauses.
     unsafe {
         let index = &*path.indexinfo;
@@ -333,8 +334,8 @@ unsafe fn least_rows(path: &pg_sys::IndexPath) -> f64 {
             })
             .count() as i32;
         match index.unique && columns == index.nkeycolumns {
-            true => 1.0,
-            false => (SEARCHED / 2_f64.powi(columns)).max(1.0),
+            true => 0,
+            false => (COLUMNS_MAX - columns).max(0),
         }
     }
 }
