@@ -145,6 +145,9 @@ type Status struct {
 	// Environment is what the databases of other organisations lean on otherwise than this one.
 	Environment []EnvironmentDifference `json:"environment,omitempty"`
 
+	// Evidence is how many pieces of evidence against organisations the node keeps.
+	Evidence uint64 `json:"evidence"`
+
 	Gateway *Queue `json:"gateway,omitempty"`
 }
 
@@ -209,7 +212,7 @@ func StatusOfNode(s *wire.StatusResponse) Status {
 		Organisation: s.Organisation, ChainID: s.ChainId, Version: s.Version, State: s.State, Height: s.Height,
 		LastOrdered: s.LastOrdered, LastCertified: s.LastCertified, LastCommitted: s.LastCommitted,
 		Peers: s.Peers, Organisations: s.Organisations, Consent: s.Consent, Reason: s.Reason, Protocol: protocolOf(s.Protocol),
-		Environment: environmentOf(s.Environment),
+		Environment: environmentOf(s.Environment), Evidence: s.Evidence,
 	}
 }
 

@@ -95,6 +95,8 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 		out.Changes, out.ChangeWaits = order.Governance.Changes, order.Governance.Waiting != nil
 		out.Protocol = n.protocol(order)
 	}
+	_, ofTheOrder := n.app.OrderEvidence()
+	out.Evidence = n.app.EvidenceCount() + ofTheOrder
 	out.Environment = n.environmentStatus()
 	switch stopped, silent := n.silence.why(n.keys.counts(), n.next()); {
 	case stopped && !n.standby:

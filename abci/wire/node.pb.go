@@ -1635,6 +1635,7 @@ type StatusResponse struct {
 	Reason        string                   `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`                               // of an exclusion; else who told what is false, for recovery, since the start
 	Protocol      *ProtocolStatus          `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Environment   []*EnvironmentDifference `protobuf:"bytes,17,rep,name=environment,proto3" json:"environment,omitempty"` // by organisation and name
+	Evidence      uint64                   `protobuf:"varint,18,opt,name=evidence,proto3" json:"evidence,omitempty"`      // pieces that this node keeps, of votes on effects and of the order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1786,6 +1787,13 @@ func (x *StatusResponse) GetEnvironment() []*EnvironmentDifference {
 		return x.Environment
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetEvidence() uint64 {
+	if x != nil {
+		return x.Evidence
+	}
+	return 0
 }
 
 // A library or setting that the database of another organisation, whose node is connected, has otherwise than this one.
@@ -2457,7 +2465,7 @@ const file_node_proto_rawDesc = "" +
 	"\bsqlstate\x18\x06 \x01(\tR\bsqlstate\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\"@\n" +
 	"\fWaitResponse\x120\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xcc\x04\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x14.chainify.v1.OutcomeR\boutcomes\"\xe8\x04\n" +
 	"\x0eStatusResponse\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x18\n" +
@@ -2476,7 +2484,8 @@ const file_node_proto_rawDesc = "" +
 	"\aoutside\x18\x0e \x01(\bR\aoutside\x12\x16\n" +
 	"\x06reason\x18\x0f \x01(\tR\x06reason\x127\n" +
 	"\bprotocol\x18\x10 \x01(\v2\x1b.chainify.v1.ProtocolStatusR\bprotocol\x12D\n" +
-	"\venvironment\x18\x11 \x03(\v2\".chainify.v1.EnvironmentDifferenceR\venvironment\"w\n" +
+	"\venvironment\x18\x11 \x03(\v2\".chainify.v1.EnvironmentDifferenceR\venvironment\x12\x1a\n" +
+	"\bevidence\x18\x12 \x01(\x04R\bevidence\"w\n" +
 	"\x15EnvironmentDifference\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +

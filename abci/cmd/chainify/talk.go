@@ -334,10 +334,22 @@ func statusScreen(s *wire.StatusResponse, wrong []string) string {
 		{"protocol", protocolLine(s.Protocol)},
 		{"others know", othersKnow(s.Protocol)},
 		{"others lean on", health.OthersLeanOn(s.Environment)},
+		{"evidence", evidenceLine(s.Evidence)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "%-16s %s\n", line[0], line[1])
 		}
 	}
 	return b.String()
+}
+
+// evidenceLine says where to look; empty: the node keeps none.
+func evidenceLine(pieces uint64) string {
+	switch pieces {
+	case 0:
+		return ""
+	case 1:
+		return "1 piece against an organisation: chainify evidence"
+	}
+	return fmt.Sprintf("%d pieces against organisations: chainify evidence", pieces)
 }
