@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,9 +25,11 @@ import (
 // Its devices have names of its own: one that was not let go of yet, by processes of an earlier
 // run, is in nobody's way.
 type Lan struct {
-	hosts []*host
-	parts int    // how many switches there are
-	id    string // in names of devices
+	mu     sync.RWMutex // read: somebody is within a host; guards closed
+	closed bool
+	hosts  []*host
+	parts  int    // how many switches there are
+	id     string // in names of devices
 	// carrier is in the place of the switch of distant hosts; nil otherwise.
 	carrier *carrier
 }
@@ -153,14 +156,28 @@ func (l *Lan) Join() (address string, err error) {
 	return address, ip(nil, "link set lo up", "link set "+l.bridge(0)+" address 02:77:00:00:00:01", "address add "+address+"/24 dev "+l.bridge(0))
 }
 
-// Within calls do on a thread in a host's network. Sockets that do opens there stay the host's.
-func (l *Lan) Within(name string, do func() error) error { return l.host(name).within(do) }
+// Within calls do on a thread in a host's network. Sockets that do opens there stay the host's. A
+// driver may still close connections when a Lan is closed: it gets an error.
+func (l *Lan) Within(name string, do func() error) error {
+	if l == nil {
+		return do()
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return errors.New("the Lan is closed")
+	}
+	return l.host(name).within(do)
+}
 
 // Close cuts the hosts off and lets go of them; they end with the processes in them.
 func (l *Lan) Close() error {
 	if l == nil {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 	var errs []error
 	if l.carrier != nil {
 		errs = append(errs, l.carrier.close())
