@@ -242,15 +242,19 @@ type failing struct {
 	forEver bool
 }
 
-// forEver are errors of the machine that do not pass: how deep its stack reaches, what PostgreSQL
-// does not expect of itself, and more memory than chainify.block_memory.
-var forEver = []string{"54001", "XX000", "53400"}
+// forEver are errors of the machine that do not pass: how deep its stack reaches, and what
+// PostgreSQL does not expect of itself.
+var forEver = []string{"54001", "XX000"}
+
+// beyondBound is the error of more memory than chainify.block_memory, or more temporary files than
+// their limit. It takes long to come to, and the next time is as the first.
+const beyondBound = "53400"
 
 // keepsFailing reports that this database has not got past one transaction for as long as a
 // transaction may run. For an error that does not pass it reports this the second time, or the
-// first time where the block had such a one before. A statement that brings down every execution
-// (memory, temporary files) must not stop the network for good: it is voted stuck like one that
-// does not end. Called with mu held.
+// first time where the block had such a one before, or where it is beyond a bound. A statement that
+// brings down every execution (memory, temporary files) must not stop the network for good: it is
+// voted stuck like one that does not end. Called with mu held.
 func (b *Backend) keepsFailing(number uint64, err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -264,6 +268,7 @@ func (b *Backend) keepsFailing(number uint64, err error) bool {
 	now.forEver = before.number == now.number && before.forEver
 	passes := !slices.Contains(forEver, e.Code)
 	switch {
+	case e.Code == beyondBound:
 	case !passes && now.forEver:
 	case before.number != now.number || before.index != now.index:
 		b.failing = now
