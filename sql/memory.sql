@@ -37,7 +37,7 @@ CREATE FUNCTION catches(count int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETU
 SELECT test.raised('UPDATE t SET n = 2', 'SELECT cardinality(array_agg(repeat(''x'', 1000000) || g)) FROM generate_series(1, 900) g');
 SELECT test.raised('SELECT keeps(900)');
 SELECT test.raised('SELECT catches(900)');
--- What needs less goes on, also afterwards.
+-- A transaction that needs less goes on, also afterwards.
 SELECT ok, sqlstate, message FROM test.run('SELECT keeps(20)', 'UPDATE t SET n = 3');
 -- A rehearsal has the same bound.
 SELECT sqlstate, message FROM chainify_node.rehearse(test.tx('SELECT cardinality(array_agg(repeat(''x'', 1000000) || g)) FROM generate_series(1, 900) g'), 1700000009000000);

@@ -28,6 +28,16 @@ func heightOf(ctx context.Context, n *harness.Node) int64 {
 	return height
 }
 
+// hasOrder waits until a standby is beyond a height, and fewer than behind order blocks after the
+// organisation's node.
+func hasOrder(ctx context.Context, t *testing.T, spare, node *harness.Node, beyond, behind int64) {
+	t.Helper()
+	must(t, harness.Poll(ctx, catchUpLimit, "the standby has the order", func(ctx context.Context) (bool, string, error) {
+		own, of := heightOf(ctx, spare), heightOf(ctx, node)
+		return own > beyond && own+behind > of, fmt.Sprintf("it is at height %d of %d", own, of), nil
+	}))
+}
+
 // The machine of a node is lost under load, but for a copy of its keys. Its standby takes over: the
 // organisation is back within a minute, votes again, and nothing answered is lost.
 func TestAStandbyNodeTakesOver(t *testing.T) {
@@ -40,10 +50,7 @@ func TestAStandbyNodeTakesOver(t *testing.T) {
 	must(t, err)
 	load := startClients(ctx, net, 1)
 	defer load.stop()
-	must(t, harness.Poll(ctx, catchUpLimit, "the standby has the order", func(ctx context.Context) (bool, string, error) {
-		own, of := heightOf(ctx, spare), heightOf(ctx, &acme.Node)
-		return own > 5 && own+5 > of, fmt.Sprintf("it is at height %d of %d", own, of), nil
-	}))
+	hasOrder(ctx, t, spare, &acme.Node, 5, 5)
 
 	copied, err := acme.LoseNode()
 	must(t, err)

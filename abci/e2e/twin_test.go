@@ -75,10 +75,7 @@ func TestAPausedTwinStops(t *testing.T) {
 	spare, err := acme.AddSpare(ctx)
 	must(t, err)
 	deposits(ctx, t, bolt, 3)
-	must(t, harness.Poll(ctx, catchUpLimit, "the standby has the order", func(ctx context.Context) (bool, string, error) {
-		own, of := heightOf(ctx, spare), heightOf(ctx, &acme.Node)
-		return own > 1 && own+2 > of, fmt.Sprintf("it is at height %d of %d", own, of), nil
-	}))
+	hasOrder(ctx, t, spare, &acme.Node, 1, 2)
 	copied := copyKeys(t, net, acme)
 	must(t, acme.PauseNode())
 	must(t, spare.StopNode())

@@ -27,7 +27,7 @@ CREATE FUNCTION chainify_node.archive_changes(from_block bigint, to_block bigint
     SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off SET row_security = on SET jit = off
     SET enable_seqscan = off;
 
--- What the state root has after the last block: of each table its schema text (encoding 1 or 2), rows and lanes; of the other definitions, and
+-- The definitions that the state root covers after the last block: of each table its schema text (encoding 1 or 2), rows and lanes; of the other definitions, and
 -- of procedures, a hash (encoding 0). In the order of the state root.
 CREATE FUNCTION chainify_node.archive_definitions()
     RETURNS TABLE (block bigint, name text, encoding integer, text text, rows bigint, state bytea)
