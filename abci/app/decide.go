@@ -137,21 +137,13 @@ func (a *App) Voting() (from, next int64, pending wire.Key) {
 	return state.Height() + 1, state.Height() + 1, pending
 }
 
-// UnderVote is what organisations vote on now, the last ledger block ordered, and what an
-// organisation voted on the chain; nil: nothing there.
-func (a *App) UnderVote(organisation string) (pending wire.Key, ordered uint64, vote *wire.EffectVote) {
+// VotedOn is what an organisation voted on the chain for what is pending; false: nothing.
+func (a *App) VotedOn(organisation string) (wire.EffectVote, bool) {
 	state, err := a.current()
-	if err != nil {
-		return pending, 0, nil
+	if err != nil || state.Pending() == nil {
+		return wire.EffectVote{}, false
 	}
-	p := state.Pending()
-	if p == nil {
-		return pending, state.LastOrdered(), nil
-	}
-	if v, voted := p.VoteOf(organisation); voted {
-		vote = &v
-	}
-	return p.Key(), state.LastOrdered(), vote
+	return state.Pending().VoteOf(organisation)
 }
 
 // Registry returns who takes part in the next order block; nil before the chain is initialised.

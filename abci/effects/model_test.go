@@ -131,9 +131,9 @@ func (w *world) speaks(n *modelNode) {
 	if n.silentSince == 0 || n.seen < len(w.order.decisions) || n.seen < n.silentSince {
 		return
 	}
-	n.silentSince, n.unknown = 0, Unknown{Ordered: w.order.last}
+	n.silentSince, n.unknown = 0, UpTo(w.order.last)
 	if p := w.order.pending; p != nil {
-		n.unknown.Pending, n.unknown.Round = p.Number, p.Round
+		n.unknown = Unknown{p.Number, p.Round}
 	}
 	w.step(n, VotesUnknown{Unknown: n.unknown, Voted: w.ownOnChain(n)})
 }

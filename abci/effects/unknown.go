@@ -9,22 +9,21 @@ import (
 // Unknown are the executions on which this organisation may have voted by a node that is lost, and
 // of whose votes no log is left. The zero value holds none.
 type Unknown struct {
-	// Pending is the number of a ledger block. Executions of blocks before it are unknown, and
-	// those of its own up to effect round Round.
-	Pending uint64
-	Round   uint32
-	// Ordered is the number of the last ledger block ordered. Of blocks between Pending and this
-	// one the executions of round 0 are unknown.
-	Ordered uint64
+	// Number is that of a ledger block. Executions of blocks before it are unknown, and those of
+	// its own up to effect round Round. None behind it was: one block at most is pending (A3).
+	Number uint64
+	Round  uint32
 }
 
 // Everything holds all executions: as long as nobody knows when the lost node voted last.
-func Everything() Unknown { return Unknown{Pending: math.MaxUint64} }
+func Everything() Unknown { return UpTo(math.MaxUint64) }
+
+// UpTo holds all executions of blocks up to a number.
+func UpTo(number uint64) Unknown { return Unknown{number, math.MaxUint32} }
 
 // Holds tells whether an execution is unknown.
 func (u Unknown) Holds(k wire.Key) bool {
-	return k.Number < u.Pending || k.Number == u.Pending && k.Round <= u.Round && u.Pending > 0 ||
-		k.Number <= u.Ordered && k.Round == 0
+	return k.Number < u.Number || k.Number == u.Number && k.Number > 0 && k.Round <= u.Round
 }
 
 // votesUnknown takes what is unknown from now on, and own votes that the order shows.

@@ -48,7 +48,7 @@ func TestALostNodesVotesAreRepeatedOrLeftOut(t *testing.T) {
 		if got := voted(c, block.Key()); got != "nothing" {
 			t.Errorf("during the silence: %s", got)
 		}
-		c.Step(1, VotesUnknown{Unknown: Unknown{Pending: 1, Ordered: 1}})
+		c.Step(1, VotesUnknown{Unknown: Unknown{Number: 1}})
 		if got := voted(c, block.Key()); got != "nothing" {
 			t.Errorf("after it: %s", got)
 		}
@@ -70,7 +70,7 @@ func TestALostNodesVotesAreRepeatedOrLeftOut(t *testing.T) {
 	t.Run("on the chain", func(t *testing.T) {
 		k := wire.Key{Number: 1, OrderHash: wire.Hash{1}}
 		stuck := wire.NewStuckVote(k, 0)
-		c, block := executed(t, VotesUnknown{Unknown: Unknown{Pending: 1, Ordered: 1}, Voted: []wire.EffectVote{stuck}})
+		c, block := executed(t, VotesUnknown{Unknown: Unknown{Number: 1}, Voted: []wire.EffectVote{stuck}})
 		if got := voted(c, block.Key()); got != "stuck" {
 			t.Error(got)
 		}

@@ -321,7 +321,18 @@ func (n *node) assembleOrder() error {
 func (n *node) assembleLostVotes() ([]wire.EffectVote, error) {
 	n.lost = &lostVotes{
 		memory: memory{n.store}, log: n.log.With("part", "effects"), tell: n.effects.VotesUnknown,
-		underVote: func() (wire.Key, uint64, *wire.EffectVote) { return n.app.UnderVote(n.opt.Config.Organisation) },
+		ordered: func() effects.Unknown {
+			if _, _, pending := n.app.Voting(); pending.Number > 0 {
+				return effects.Unknown{Number: pending.Number, Round: pending.Round}
+			}
+			return effects.UpTo(n.app.LastOrdered())
+		},
+		onChain: func() []wire.EffectVote {
+			if vote, voted := n.app.VotedOn(n.opt.Config.Organisation); voted {
+				return []wire.EffectVote{vote}
+			}
+			return nil
+		},
 	}
 	votes, err := n.lost.start()
 	if err == nil {

@@ -23,9 +23,10 @@ import (
 type lostVotes struct {
 	memory memory
 	log    *slog.Logger
-	// underVote is what organisations vote on, the last ledger block ordered, and this
-	// organisation's vote on the chain; nil: there is none.
-	underVote func() (pending wire.Key, ordered uint64, own *wire.EffectVote)
+	// ordered are the executions of what is ordered so far; onChain is this organisation's vote
+	// there on what is pending.
+	ordered func() effects.Unknown
+	onChain func() []wire.EffectVote
 	// tell tells the effect core.
 	tell func(effects.Unknown, []wire.EffectVote)
 
@@ -64,13 +65,6 @@ func (l *lostVotes) start() ([]wire.EffectVote, error) {
 	return votes, nil
 }
 
-func (l *lostVotes) onChain() []wire.EffectVote {
-	if _, _, own := l.underVote(); own != nil {
-		return []wire.EffectVote{*own}
-	}
-	return nil
-}
-
 // doubted follows the discovery that this organisation's key was used by an earlier process.
 func (l *lostVotes) doubted() {
 	l.mu.Lock()
@@ -88,11 +82,10 @@ func (l *lostVotes) signed() {
 	if !l.kept.All {
 		return
 	}
-	pending, ordered, _ := l.underVote()
-	unknown := effects.Unknown{Pending: pending.Number, Round: pending.Round, Ordered: ordered}
+	unknown := l.ordered()
 	l.tell(unknown, l.onChain())
 	l.keep(keptLostVotes{Unknown: &unknown, Voted: l.kept.Voted})
-	l.log.Info("this organisation votes on effects from now on", "not_on_block", pending.Number, "round", pending.Round)
+	l.log.Info("this organisation votes on effects from now on", "not_on_block", unknown.Number, "round", unknown.Round)
 }
 
 // keep waits for the disk. Called with mu held.

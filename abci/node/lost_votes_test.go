@@ -18,19 +18,18 @@ import (
 // lossOf is a node's knowledge of an earlier one's votes.
 type lossOf struct {
 	*lostVotes
-	pending wire.Key
-	ordered uint64
-	own     *wire.EffectVote
-	told    []effects.Unknown
-	voted   []wire.EffectVote
+	under effects.Unknown
+	own   []wire.EffectVote
+	told  []effects.Unknown
+	voted []wire.EffectVote
 }
 
 func newLoss(t *testing.T, db dbm.DB) *lossOf {
 	t.Helper()
-	l := &lossOf{pending: wire.Key{Number: 7, Round: 2}, ordered: 7}
+	l := &lossOf{under: effects.Unknown{Number: 7, Round: 2}}
 	l.lostVotes = &lostVotes{
 		memory: memory{db}, log: slog.New(slog.DiscardHandler),
-		underVote: func() (wire.Key, uint64, *wire.EffectVote) { return l.pending, l.ordered, l.own },
+		ordered: func() effects.Unknown { return l.under }, onChain: func() []wire.EffectVote { return l.own },
 		tell: func(u effects.Unknown, voted []wire.EffectVote) {
 			l.told, l.voted = append(l.told, u), voted
 		},
@@ -49,17 +48,16 @@ func TestWhatALostNodeMayHaveVotedOnIsLeftOut(t *testing.T) {
 	if _, err := l.start(); err != nil {
 		t.Fatal(err)
 	}
-	own := wire.NewStuckVote(l.pending, 3)
-	l.own = &own
+	l.own = []wire.EffectVote{wire.NewStuckVote(wire.Key{Number: 7, Round: 2}, 3)}
 	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) {
 		t.Fatalf("told %+v, want %+v", l.told, want)
 	}
 	l.signed()
-	unknown := effects.Unknown{Pending: 7, Round: 2, Ordered: 7}
-	if want := []effects.Unknown{effects.Everything(), unknown}; !slices.Equal(l.told, want) || !slices.Equal(l.voted, []wire.EffectVote{own}) {
+	unknown := effects.Unknown{Number: 7, Round: 2}
+	if want := []effects.Unknown{effects.Everything(), unknown}; !slices.Equal(l.told, want) || !slices.Equal(l.voted, l.own) {
 		t.Fatalf("told %+v with votes %v, want %+v and the vote on the chain", l.told, l.voted, want)
 	}
-	l.pending, l.ordered = wire.Key{Number: 8}, 8
+	l.under = effects.UpTo(8)
 	l.signed()
 	after := newLoss(t, db)
 	if _, err := after.start(); err != nil {
