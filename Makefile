@@ -19,6 +19,8 @@ GO        ?= go
 PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
+# Whatever ends one of these, a kill of make too, its servers, nodes and temporary directories go with it.
+demo test test-% check-deploy check-explorer trapcheck fuzz fuzz-few e2e applications soak soak-long steady years tamper bench: SHELL := $(CURDIR)/scripts/leave-nothing /bin/bash
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
 export GOWORK := off
 

@@ -59,7 +59,7 @@ func (p *patient) withDatabase() {
 	if tree == "" {
 		p.Skip("CHAINIFY_TEST_PGTREE is not set: a PostgreSQL with the extension; `make test` sets it")
 	}
-	dir, err := os.MkdirTemp("/tmp", "chainify-doctor-pg")
+	dir, err := os.MkdirTemp("", "chainify-doctor-pg")
 	p.must(err)
 	p.must(os.Chmod(dir, 0o755))
 	net, err := harness.New(p.Context(), harness.Config{Dir: filepath.Join(dir, "net"), PG: tree, Database: "bank", Organisations: []string{"acme"}})

@@ -70,7 +70,7 @@ func emptyNetwork(ctx context.Context, t *testing.T, cfg harness.Config) *harnes
 	if os.Getenv("CHAINIFY_E2E") == "" {
 		t.Skip("a network of processes takes minutes: run by make e2e (CHAINIFY_E2E=1)")
 	}
-	parent, err := os.MkdirTemp("/tmp", "chainify-e2e-")
+	parent, err := os.MkdirTemp("", "chainify-e2e-")
 	must(t, err)
 	must(t, os.Chmod(parent, 0o755))
 	cfg.Dir, cfg.PG, cfg.Chainify, cfg.Database = filepath.Join(parent, "net"), pg, bin, database
@@ -80,7 +80,7 @@ func emptyNetwork(ctx context.Context, t *testing.T, cfg harness.Config) *harnes
 	t.Cleanup(func() {
 		err := net.Close()
 		if t.Failed() || err != nil {
-			t.Logf("data and logs are kept in %s (end: %v)", parent, err)
+			t.Logf("data and logs are in %s (end: %v); make keeps logs, and data with KEEP=1", parent, err)
 			return
 		}
 		_ = os.RemoveAll(parent)

@@ -14,7 +14,7 @@ func Places(t *testing.T) (tree, dir string) {
 	if tree == "" {
 		t.Skip("CHAINIFY_TEST_PGTREE names no PostgreSQL tree (make test-go)")
 	}
-	dir, err := os.MkdirTemp("/tmp", "chainify-bench.")
+	dir, err := os.MkdirTemp("", "chainify-bench.")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func newDatabases(t *testing.T, dir string, organisations ...string) *Network {
 // serverDir is a temporary directory that the account of the servers can reach, unlike t.TempDir.
 func serverDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "chainify-harness-")
+	dir, err := os.MkdirTemp("", "chainify-harness-")
 	if err != nil {
 		t.Fatal(err)
 	}
