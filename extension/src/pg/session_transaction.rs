@@ -10,7 +10,6 @@
 //! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
 //! before they leave.
-mod block_retry;
 mod elsewhere;
 mod ending;
 pub mod kept_locks;
@@ -187,18 +186,6 @@ fn give_up(error: PgError) {
     REASON.set(Some(error));
 }
 
-/// Raises when the transaction was given up. True: it was, and its block may run again when the
-/// statement that comes is known, which is when it runs.
-fn given_up_later() -> bool {
-    let later = matches!(STATE.get(), State::GivenUp) && block_retry::keeps();
-    match WATCH.get().filter(|_| later) {
-        // It may start, as one of the part.
-        Some(watch) => (watch.begun)(),
-        None => fail_if_given_up(),
-    }
-    later
-}
-
 /// Raises when the transaction was given up.
 fn fail_if_given_up() {
     if matches!(STATE.get(), State::GivenUp) {
@@ -220,9 +207,7 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
         }
         elsewhere::forget();
         enter(|| {
-            if given_up_later() {
-                return;
-            }
+            fail_if_given_up();
             // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
             let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
             if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
@@ -272,7 +257,6 @@ unsafe fn on_run(run: Run) {
     let done = unsafe {
         enter(|| {
             if DEPTH.get() == 0 {
-                block_retry::note(&*run.query, run.count != 0);
                 fail_if_given_up();
             }
             wanted().is_some_and(|watch| elsewhere::run(run.query, watch.execute))
@@ -425,11 +409,9 @@ pub fn has_changed() {
     CHANGED.set(true);
 }
 
-/// The session does something that no rollback takes back, and that is not done twice: neither its
-/// statement nor its block runs again.
+/// The session does something that no rollback takes back: its statement does not run again.
 pub fn runs_once() {
     retry::cannot();
-    block_retry::cannot_any_more();
 }
 
 /// A utility statement of the session itself.
@@ -462,10 +444,6 @@ pub(in crate::pg) unsafe fn utility(
         }
     }
     fail_if_given_up();
-    // SAFETY: by the caller's promise.
-    if DEPTH.get() == 0 && !unsafe { statement::sets_characteristics(node) } {
-        block_retry::cannot();
-    }
     let Some(watch) = wanted().filter(|_| DEPTH.get() == 0) else {
         return Course::Run;
     };
@@ -494,12 +472,6 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         State::GivenUp => return given_up(statement),
         _ => None,
     };
-    if !matches!(
-        statement.kind,
-        TRANS_STMT_BEGIN | TRANS_STMT_START | TRANS_STMT_COMMIT | TRANS_STMT_ROLLBACK
-    ) {
-        block_retry::cannot();
-    }
     match (statement.kind, open) {
         (TRANS_STMT_BEGIN | TRANS_STMT_START, Some(part)) if !part.block => PgError::new(
             b"0A000",
@@ -509,7 +481,6 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         .raise(),
         (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => begins(),
         (TRANS_STMT_COMMIT, Some(_)) => {
-            block_retry::commits(statement.chain);
             END.set(Some(End::Commit {
                 chain: statement.chain,
             }));
@@ -539,7 +510,6 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
 fn begins() {
     if !BLOCK.replace(true) && wanted().is_some() {
         messages::watch(put_message, flush);
-        block_retry::begin();
     }
 }
 
@@ -552,7 +522,6 @@ fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
             Course::Run
         }
         TRANS_STMT_COMMIT => {
-            block_retry::commits(statement.chain);
             END.set(Some(End::Commit { chain: false }));
             Course::Later
         }
@@ -585,14 +554,8 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
             if ran || idle {
                 text = c"I".as_ptr();
             }
-            if let Some(status) = enter(|| block_retry::ready(&messages::send)) {
-                text = status.as_ptr();
-            }
         }
-        if !ready
-            && (block_retry::holds(kind as u8, message)
-                || retry::holds(kind as u8, message, is_open(), &messages::send))
-        {
+        if !ready && retry::holds(kind as u8, message, is_open(), &messages::send) {
             return 0;
         }
         messages::pass_on(kind, text, length)

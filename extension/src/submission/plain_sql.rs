@@ -50,7 +50,6 @@ static WATCH: Watch = Watch {
     keeps_lock,
     prepares: prepared::before_prepare,
     gives_up: || lock_conflicts::gives_up(plain_sql::only_row),
-    cancelled: lock_conflicts::take_cancel,
     over: plain_sql::end,
 };
 

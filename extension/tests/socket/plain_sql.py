@@ -40,40 +40,31 @@ class PlainSql(Server):
 
     def test_what_submits_does_not_run_again(self):
         update = "UPDATE checking SET balance = 0 WHERE custid = 1"
-        session = [EFFECTS, "SET chainify.retry = 5"]
-        self.node.conflicts = 2
-        self.assertEqual(self.psql(*session, "BEGIN", update, "COMMIT")[1], "")
-        self.assertEqual(self.psql(*session, update)[1], "")
-        self.assertEqual(self.kinds(), [2] * 4)
+        self.node.conflicts = 1
+        self.assertEqual(self.psql(EFFECTS, update)[1], "")
+        self.assertEqual(self.kinds(), [2] * 2)
         once = "CREATE FUNCTION once(immutable boolean) RETURNS int {} LANGUAGE plpgsql AS $$BEGIN PERFORM chainify.submit('ok'); RETURN 0; END$$"
         self.psql(once.format(""), once.replace("once", "folded").format("IMMUTABLE"), user="postgres")
-        for block in (["BEGIN", "SELECT 1 FROM chainify.execute('ok')", update, "COMMIT"], ["BEGIN", "SELECT once(true)", update, "COMMIT"],
-                      [update.replace("0", "once(true)")], [update.replace("0", "folded(true)")]):
+        for statement in (update.replace("0", "once(true)"), update.replace("0", "folded(true)")):
             self.node.conflicts, self.node.submissions = 1, []
-            self.fails("40001", *session, *block)
-            self.assertEqual(self.kinds(), [1, 2], block)
+            self.fails("40001", EFFECTS, statement)
+            self.assertEqual(self.kinds(), [1, 2], statement)
 
     def test_a_later_run_that_submits_is_the_last(self):
         self.psql("CREATE SEQUENCE runs", "GRANT USAGE ON SEQUENCE runs TO app", """CREATE FUNCTION later() RETURNS int LANGUAGE plpgsql AS
             $$BEGIN IF nextval('runs') % 2 = 0 THEN PERFORM chainify.submit('ok'); END IF; RETURN 0; END$$""", user="postgres")
         update = "UPDATE checking SET balance = later() WHERE custid = 1"
-        for block in (["BEGIN", update, "COMMIT"], [update]):
-            self.node.conflicts, self.node.submissions = 2, []
-            self.fails("40001", EFFECTS, "SET chainify.retry = 5", *block)
-            self.assertEqual(self.kinds(), [2, 1, 2], block)
+        self.node.conflicts, self.node.submissions = 2, []
+        self.fails("40001", EFFECTS, update)
+        self.assertEqual(self.kinds(), [2, 1, 2])
 
-    def test_a_run_begins_with_the_settings_of_begin(self):
-        update = "UPDATE checking SET balance = 0 WHERE custid = 1"
-        session = [EFFECTS, "SET chainify.retry = 5", "SET search_path = public"]
-        there = "SELECT set_config('search_path', 'tenant2', false)"
+    def test_a_run_begins_with_the_settings_of_the_first(self):
         counted = "UPDATE checking SET balance = set_config('a.n', (current_setting('a.n')::int + 1)::text, false)::int WHERE custid = 1"
-        for block, shown in ((["BEGIN", update, there, "COMMIT", "SHOW search_path"], "tenant2"),
-                             (["SET a.n = 5", counted, "SHOW a.n"], "6")):
-            self.node.conflicts, self.node.write_sets = 1, []
-            out, err = self.psql(*session, *block)
-            self.assertEqual((err, out.splitlines()[-1]), ("", shown))
-            first, second = self.node.write_sets
-            self.assertEqual(first, second)
+        self.node.conflicts, self.node.write_sets = 1, []
+        out, err = self.psql(EFFECTS, "SET search_path = public", "SET a.n = 5", counted, "SHOW a.n")
+        self.assertEqual((err, out.splitlines()[-1]), ("", "6"))
+        first, second = self.node.write_sets
+        self.assertEqual(first, second)
 
     def test_settings_of_a_commit_that_failed_are_undone(self):
         update = "UPDATE checking SET balance = 0 WHERE custid = 1"

@@ -18,7 +18,6 @@ static SHARE_PLANS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static KEEP_STATES: GucSetting<bool> = GucSetting::<bool>::new(true);
 static GROUP_AFTER: GucSetting<i32> = GucSetting::<i32>::new(32);
 static STATEMENT_RETRIES: GucSetting<i32> = GucSetting::<i32>::new(50);
-static RETRY: GucSetting<i32> = GucSetting::<i32>::new(0);
 static WAIT_TIMEOUT_MS: GucSetting<i32> = GucSetting::<i32>::new(30_000);
 static CONFLICT_GRACE_MS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHECKPOINT_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(100);
@@ -283,16 +282,6 @@ fn define_of_retries() {
         GucContext::Userset,
         GucFlags::default(),
     );
-    GucRegistry::define_int_guc(
-        c"chainify.retry",
-        c"How often a transaction block of plain SQL runs again after a conflict, as long as its statements answer as before.",
-        c"0: its client gets the conflict. All runs together end at chainify.wait_timeout.",
-        &RETRY,
-        0,
-        1_000,
-        GucContext::Userset,
-        GucFlags::default(),
-    );
 }
 
 /// Those of execution in parts.
@@ -412,11 +401,6 @@ pub fn wait_timeout_ms() -> i32 {
 /// How often a lone statement runs again after a conflict, 0 to 10,000.
 pub fn statement_retries() -> u32 {
     STATEMENT_RETRIES.get().unsigned_abs()
-}
-
-/// How often a transaction block of the session runs again after a conflict, 0 to 1,000.
-pub fn retries() -> u32 {
-    RETRY.get().unsigned_abs()
 }
 
 /// How long a session may hold a lock that a block needs; `None`: for ever.

@@ -20,7 +20,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// a longer pause would only have a session lose to another organisation.
 const PAUSE_DOUBLINGS_MAX: u32 = 4;
 
-/// The statement that may run again; its text and values are `run_again`'s.
+/// The statement that may run again; its text and values are those of `run_again`.
 #[derive(Clone, Copy)]
 struct Kept {
     extended: bool,
@@ -160,7 +160,7 @@ fn may_run_again(kept: Kept, error: &[u8], nothing_held: bool) -> bool {
 }
 
 /// The field `C` of an ErrorResponse: fields are a letter and a C string each.
-pub(super) fn sqlstate(error: &[u8]) -> Option<&[u8]> {
+fn sqlstate(error: &[u8]) -> Option<&[u8]> {
     let mut fields = error.split(|byte| *byte == 0);
     fields.find_map(|field| field.strip_prefix(b"C"))
 }
@@ -197,7 +197,7 @@ pub(super) fn ready(send: Send) -> bool {
 }
 
 /// Grows with each run, and is random within a half, so that rivals part.
-pub(super) fn length_of_pause(runs: u32) -> Duration {
+fn length_of_pause(runs: u32) -> Duration {
     let longest = PAUSE_FIRST * (1 << runs.min(PAUSE_DOUBLINGS_MAX));
     longest / 2 + longest.mul_f64(run_again::random() / 2.0)
 }

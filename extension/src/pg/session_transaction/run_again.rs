@@ -2,9 +2,8 @@
 //!
 //! Sessions that lost a row to others take turns for it, so that each comes to its end.
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, CStr, CString};
+use std::ffi::{c_char, c_int, CStr};
 use std::ptr::{null, null_mut};
-use std::rc::Rc;
 use std::time::Duration;
 
 use pgrx::pg_sys;
@@ -34,11 +33,6 @@ mod raw {
         /// timeout.h; the identifiers of these two are the same in PostgreSQL 15 to 18.
         pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
         pub fn enable_timeout_after(timeout: c_int, milliseconds: c_int);
-        /// printtup.h
-        pub fn SetRemoteDestReceiverParams(
-            receiver: *mut pg_sys::DestReceiver,
-            portal: pg_sys::Portal,
-        );
     }
     pub const STATEMENT_TIMEOUT: c_int = 3;
     pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
@@ -88,91 +82,6 @@ pub(super) unsafe fn is_request(query: &pg_sys::QueryDesc) -> bool {
     }
 }
 
-/// A statement of a block that may run again.
-#[derive(Clone)]
-pub(super) struct Request {
-    text: CString,
-    values: Rc<Values>,
-    formats: Vec<i16>,
-}
-
-/// Values of a statement, in a context of their own.
-struct Values {
-    context: pg_sys::MemoryContext,
-    list: pg_sys::ParamListInfo,
-    bytes: usize,
-}
-
-impl Drop for Values {
-    fn drop(&mut self) {
-        // SAFETY: made by `Request::of`, and deleted once.
-        unsafe { pg_sys::MemoryContextDelete(self.context) }
-    }
-}
-
-/// How a client gets rows.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Rows {
-    Nowhere,
-    /// With the description of their columns.
-    Described,
-    Bare,
-}
-
-impl Request {
-    /// The statement of a portal, when it is all that the client sent and takes at most `room`
-    /// bytes.
-    ///
-    /// # Safety
-    /// The query must have started, as that of the portal.
-    pub(super) unsafe fn of(
-        query: &pg_sys::QueryDesc,
-        portal: &pg_sys::PortalData,
-        room: usize,
-    ) -> Option<Request> {
-        // SAFETY: the text is a C string; a portal has a format for each of its columns, or none.
-        // Values of a portal need none of PostgreSQL's callbacks to be copied.
-        unsafe {
-            let one = portal.stmts.as_ref().is_some_and(|list| list.length == 1);
-            if !one || !is_request(query) {
-                return None;
-            }
-            let mut bytes = CStr::from_ptr(query.sourceText).count_bytes();
-            if !query.params.is_null() {
-                bytes += pg_sys::EstimateParamListSpace(query.params);
-            }
-            if bytes > room {
-                return None;
-            }
-            let formats = match (portal.formats.as_ref(), portal.tupDesc.as_ref()) {
-                (Some(first), Some(columns)) => {
-                    std::slice::from_raw_parts(first, columns.natts as usize).to_vec()
-                }
-                _ => Vec::new(),
-            };
-            bytes += size_of_val(&formats[..]);
-            let context = new_context();
-            let before = pg_sys::MemoryContextSwitchTo(context);
-            let list = pg_sys::copyParamList(query.params);
-            pg_sys::MemoryContextSwitchTo(before);
-            Some(Request {
-                text: CStr::from_ptr(query.sourceText).to_owned(),
-                values: Rc::new(Values {
-                    context,
-                    list,
-                    bytes,
-                }),
-                formats,
-            })
-        }
-    }
-
-    /// Bytes of text and values.
-    pub(super) fn bytes(&self) -> usize {
-        self.values.bytes
-    }
-}
-
 fn new_context() -> pg_sys::MemoryContext {
     // SAFETY: the name is static, and the context lives until it is deleted.
     unsafe {
@@ -186,15 +95,6 @@ fn new_context() -> pg_sys::MemoryContext {
     }
 }
 
-/// Whether the request of the client is one statement.
-pub(super) fn is_one_statement() -> bool {
-    // SAFETY: a C string or null; it has been parsed before.
-    unsafe {
-        let request = pg_sys::debug_query_string;
-        !request.is_null() && one_statement(request).is_some()
-    }
-}
-
 /// # Safety
 /// The text must be one that has been parsed before.
 unsafe fn one_statement(text: *const c_char) -> Option<*mut pg_sys::RawStmt> {
@@ -202,37 +102,6 @@ unsafe fn one_statement(text: *const c_char) -> Option<*mut pg_sys::RawStmt> {
     unsafe {
         let parsed = pg_sys::pg_parse_query(text).as_ref()?;
         (parsed.length == 1).then(|| (*parsed.elements).ptr_value.cast())
-    }
-}
-
-/// Runs a statement of a block. False: it was part of a longer request. Raises its error.
-///
-/// A block must be in progress, and no portal may run.
-pub(super) fn run_in_block(request: &Request, rows: Rows) -> bool {
-    let text = request.text.as_ptr();
-    // SAFETY: the request outlives the call; the rest as for `execute`.
-    unsafe {
-        pg_sys::debug_query_string = text;
-        pg_sys::SetCurrentStatementStartTimestamp();
-        pg_sys::StartTransactionCommand();
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
-        let completion = execute(text, request.values.list, &request.formats, rows);
-        pg_sys::CommitTransactionCommand();
-        pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
-        if let Some(completion) = &completion {
-            pg_sys::EndCommand(completion, pg_sys::CommandDest::DestRemote, false);
-        }
-        pg_sys::debug_query_string = null();
-        completion.is_some()
-    }
-}
-
-/// A statement of a block has failed, and PostgreSQL does not learn of it.
-pub(super) fn failed() {
-    // SAFETY: variables of this process; a timeout that does not run is not ended.
-    unsafe {
-        pg_sys::debug_query_string = null();
-        raw::disable_timeout(raw::STATEMENT_TIMEOUT, false);
     }
 }
 
@@ -247,7 +116,7 @@ pub(super) fn run() {
         pg_sys::debug_query_string = text;
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
-        let completion = execute(text, VALUES.get(), &[], Rows::Nowhere);
+        let completion = execute(text, VALUES.get());
         // The part stays open, if there is one: it ends with the message.
         pg_sys::CommitTransactionCommand();
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
@@ -265,8 +134,6 @@ pub(super) fn run() {
 unsafe fn execute(
     text: *const c_char,
     values: pg_sys::ParamListInfo,
-    formats: &[i16],
-    rows: Rows,
 ) -> Option<pg_sys::QueryCompletion> {
     // SAFETY: by the caller's promise. What is made on the way lives in the message's context and
     // in the portal. Lists are those of the functions before.
@@ -303,16 +170,8 @@ unsafe fn execute(
         let tag = pg_sys::CreateCommandTag((*statement).stmt);
         pg_sys::PortalDefineQuery(portal, null(), text, tag, plans, null_mut());
         pg_sys::PortalStart(portal, values, 0, null_mut());
-        let mut formats = formats.to_vec();
-        pg_sys::PortalSetResultFormat(portal, formats.len() as c_int, formats.as_mut_ptr());
-        let receiver = pg_sys::CreateDestReceiver(match rows {
-            Rows::Nowhere => pg_sys::CommandDest::DestNone,
-            Rows::Described => pg_sys::CommandDest::DestRemote,
-            Rows::Bare => pg_sys::CommandDest::DestRemoteExecute,
-        });
-        if rows != Rows::Nowhere {
-            raw::SetRemoteDestReceiverParams(receiver, portal);
-        }
+        pg_sys::PortalSetResultFormat(portal, 0, null_mut());
+        let receiver = pg_sys::CreateDestReceiver(pg_sys::CommandDest::DestNone);
         let mut completion = pg_sys::QueryCompletion::default();
         major::run_portal(portal, receiver, &mut completion);
         if let Some(destroy) = (*receiver).rDestroy {
@@ -416,23 +275,6 @@ pub(super) fn show_idle() {
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, null());
         if pg_sys::IdleSessionTimeout > 0 {
             raw::enable_timeout_after(major::idle_session_timeout(), pg_sys::IdleSessionTimeout);
-        }
-    }
-}
-
-/// It waits for its client in a block.
-pub(super) fn show_idle_in_block() {
-    use pg_sys::BackendState::{STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED};
-    // SAFETY: as above.
-    unsafe {
-        let state = match pg_sys::IsAbortedTransactionBlockState() {
-            true => STATE_IDLEINTRANSACTION_ABORTED,
-            false => STATE_IDLEINTRANSACTION,
-        };
-        pg_sys::pgstat_report_activity(state, null());
-        let timeout = pg_sys::IdleInTransactionSessionTimeout;
-        if timeout > 0 {
-            raw::enable_timeout_after(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, timeout);
         }
     }
 }

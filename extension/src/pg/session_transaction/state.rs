@@ -53,8 +53,6 @@ pub struct Watch {
     /// Asked while the session waits for its client: the error of its next statement when it has to
     /// give up its transaction. Must not raise.
     pub gives_up: fn() -> Option<PgError>,
-    /// Whether a statement of the session was cancelled for the sake of a block; told once.
-    pub cancelled: fn() -> bool,
     /// The part is over, one way or another. Must not raise.
     pub over: fn(),
 }

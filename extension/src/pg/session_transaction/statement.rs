@@ -1,5 +1,5 @@
 //! A statement of a session, as far as it may need the part of the transaction that is undone.
-use std::ffi::{c_int, CStr};
+use std::ffi::c_int;
 
 use pgrx::pg_sys;
 
@@ -45,20 +45,4 @@ pub(in crate::pg) unsafe fn statement_of(planned: &pg_sys::PlannedStmt) -> State
         }
     }
     statement
-}
-
-/// Whether a utility statement is SET TRANSACTION, which has its effect in the block alone.
-///
-/// # Safety
-/// `node` must be a utility statement.
-pub(super) unsafe fn sets_characteristics(node: *const pg_sys::Node) -> bool {
-    // SAFETY: the tag says which structure follows; the name is a C string.
-    unsafe {
-        if (*node).type_ != pg_sys::NodeTag::T_VariableSetStmt {
-            return false;
-        }
-        let set = &*node.cast::<pg_sys::VariableSetStmt>();
-        set.kind == pg_sys::VariableSetKind::VAR_SET_MULTI
-            && CStr::from_ptr(set.name).to_bytes() == b"TRANSACTION"
-    }
 }
