@@ -4,7 +4,7 @@
 //! The files stand in rooms. A room imports only rooms below it, and no files import each other in
 //! a circle (ARCHITECTURE.md, "Rooms"; scripts/check-rooms):
 //!
-//! * `pg`: PostgreSQL's primitives, with every `unsafe` block of the crate;
+//! * `pg`: PostgreSQL's primitives, a crate of its own with every `unsafe` block;
 //! * `ledger`: what is on the ledger and how it is stored;
 //! * `rules`: what a transaction may say;
 //! * `transaction`: one transaction;
@@ -18,7 +18,7 @@
 //! * `entry`: SQL functions.
 //!
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
-#![deny(unsafe_op_in_unsafe_fn)]
+#![forbid(unsafe_code)]
 
 mod analytics;
 mod block;
@@ -27,29 +27,28 @@ mod guard;
 mod leader;
 mod ledger;
 mod parallel;
-mod pg;
 mod recovery;
 mod rules;
 mod submission;
 mod transaction;
 mod verify;
 
+use chainify_pg as pg;
+
 pgrx::pg_module_magic!();
+
+pg::at_load!(init);
 
 /// Called once by the postmaster, because the settings, hooks and callbacks must exist in every
 /// session.
-#[allow(non_snake_case)]
-#[no_mangle]
-pub extern "C-unwind" fn _PG_init() {
-    pg::base::startup::init(|| {
-        pg::base::settings::define();
-        guard::writes::install();
-        block::lock_conflicts::install();
-        leader::commit::install();
-        verify::progress::install();
-        pg::shared::pool::register(parallel::executor::serve);
-        recovery::maintenance::install();
-        submission::plain_sql::install();
-        analytics::planned::install();
-    });
+fn init() {
+    pg::base::settings::define();
+    guard::writes::install();
+    block::lock_conflicts::install();
+    leader::commit::install();
+    verify::progress::install();
+    pg::shared::pool::register(parallel::executor::serve);
+    recovery::maintenance::install();
+    submission::plain_sql::install();
+    analytics::planned::install();
 }

@@ -7,7 +7,7 @@ use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
 use crate::pg::base::spi;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_read_block,
     pg_finfo_chainify_read_block,
     read_block

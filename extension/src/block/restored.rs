@@ -15,13 +15,13 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::spi::{connected, query};
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_adopt_restored,
     pg_finfo_chainify_adopt_restored,
     adopt_restored
 );
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_refuse_restored,
     pg_finfo_chainify_refuse_restored,
     refuse_restored

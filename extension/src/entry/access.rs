@@ -14,8 +14,8 @@ use crate::pg::run::block_settings::pinned;
 use crate::transaction::effects_explained;
 use crate::transaction::effects_explained::Stored;
 
-crate::sql_function!(chainify_access, pg_finfo_chainify_access, access);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_access, pg_finfo_chainify_access, access);
+crate::pg::sql_function!(
     chainify_explain_block,
     pg_finfo_chainify_explain_block,
     explain_block

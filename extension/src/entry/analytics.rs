@@ -10,33 +10,33 @@ use crate::pg::base::text_rows::Sink;
 use crate::pg::translate::analysed::Translated;
 use crate::pg::translate::parameters::{Parameters, Sent};
 
-crate::sql_function!(chainify_query_at, pg_finfo_chainify_query_at, query_at);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_query_at, pg_finfo_chainify_query_at, query_at);
+crate::pg::sql_function!(
     chainify_query_at_json,
     pg_finfo_chainify_query_at_json,
     query_at_json
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_translate_query,
     pg_finfo_chainify_translate_query,
     translate_query
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_worker_mirrors,
     pg_finfo_chainify_worker_mirrors,
     worker_mirrors
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_worker_snapshots,
     pg_finfo_chainify_worker_snapshots,
     worker_snapshots
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_tell_worker,
     pg_finfo_chainify_tell_worker,
     tell_worker
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_analytics_functions,
     pg_finfo_chainify_analytics_functions,
     functions

@@ -18,7 +18,7 @@ use crate::rules::determinism::{check, Finding};
 use crate::rules::relations;
 use crate::transaction::sequences;
 
-crate::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
+crate::pg::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
 
 /// `chainify.analyze`: one row per finding, or one that says "deterministic", for each statement,
 /// under the settings of a block.

@@ -28,29 +28,29 @@ const WAIT_MAX: Duration = Duration::from_secs(86_400);
 /// How long a view may take to say that the node does not answer.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
 
-crate::sql_function!(chainify_execute, pg_finfo_chainify_execute, execute);
-crate::sql_function!(chainify_submit, pg_finfo_chainify_submit, submit_one);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_execute, pg_finfo_chainify_execute, execute);
+crate::pg::sql_function!(chainify_submit, pg_finfo_chainify_submit, submit_one);
+crate::pg::sql_function!(
     chainify_submit_batch,
     pg_finfo_chainify_submit_batch,
     submit_batch
 );
-crate::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
-crate::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
-crate::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
-crate::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_wait, pg_finfo_chainify_wait, wait_for);
+crate::pg::sql_function!(chainify_attach, pg_finfo_chainify_attach, attach);
+crate::pg::sql_function!(chainify_detach, pg_finfo_chainify_detach, detach);
+crate::pg::sql_function!(chainify_deploy, pg_finfo_chainify_deploy, deploy);
+crate::pg::sql_function!(
     chainify_set_policy,
     pg_finfo_chainify_set_policy,
     set_policy
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_set_role_organisations,
     pg_finfo_chainify_set_role_organisations,
     set_role_organisations
 );
-crate::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_rejoin, pg_finfo_chainify_rejoin, rejoin);
+crate::pg::sql_function!(
     chainify_node_status,
     pg_finfo_chainify_node_status,
     node_status

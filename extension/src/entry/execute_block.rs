@@ -11,19 +11,19 @@ use crate::transaction::planned;
 use crate::transaction::request::Refused;
 use crate::transaction::request::Request;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_execute_block,
     pg_finfo_chainify_execute_block,
     execute_block
 );
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_adopt_block,
     pg_finfo_chainify_adopt_block,
     adopt_block
 );
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_kept_executions,
     pg_finfo_chainify_kept_executions,
     kept_executions

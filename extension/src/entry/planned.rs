@@ -12,18 +12,18 @@ use crate::pg::base::variadic::variadic_from;
 use crate::submission::sql_statement::sql_statement;
 use crate::submission::submit::{failure, run_one};
 
-crate::sql_function!(chainify_plan, pg_finfo_chainify_plan, plan);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_plan, pg_finfo_chainify_plan, plan);
+crate::pg::sql_function!(
     chainify_approve_planned,
     pg_finfo_chainify_approve_planned,
     approve_planned
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_cancel_planned,
     pg_finfo_chainify_cancel_planned,
     cancel_planned
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_execute_planned,
     pg_finfo_chainify_execute_planned,
     execute_planned

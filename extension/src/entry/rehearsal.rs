@@ -28,13 +28,13 @@ use crate::transaction::effects;
 use crate::transaction::recorded::Effects;
 use crate::transaction::run;
 
-crate::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);
+crate::pg::sql_function!(
     chainify_set_agreement_check,
     pg_finfo_chainify_set_agreement_check,
     set_agreement_check
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_approve_deploy,
     pg_finfo_chainify_approve_deploy,
     approve_deploy

@@ -12,17 +12,17 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::submission::submit::bytea;
 use crate::transaction::planned_rows::parameter_json;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_decode_transaction,
     pg_finfo_chainify_decode_transaction,
     decode_transaction
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_lacks_approval,
     pg_finfo_chainify_lacks_approval,
     lacks_approval
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_table_state_hash,
     pg_finfo_chainify_table_state_hash,
     table_state_hash

@@ -13,7 +13,7 @@ use crate::pg::tree::parse::not_allowed;
 use crate::transaction::effects;
 use crate::transaction::recorded::{Effects, Record};
 
-crate::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);
+crate::pg::trigger_function!(chainify_digest, pg_finfo_chainify_digest, digest);
 
 thread_local! {
     static SCRATCH: RefCell<(Scratch, Scratch)> = RefCell::default();

@@ -9,13 +9,13 @@ use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::relation::Tuple;
 use crate::pg::base::stored_form;
 
-crate::store_function!(chainify_store, pg_finfo_chainify_store, store);
-crate::sql_function!(
+crate::pg::store_function!(chainify_store, pg_finfo_chainify_store, store);
+crate::pg::sql_function!(
     chainify_has_many_forms,
     pg_finfo_chainify_has_many_forms,
     has_many_forms
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_in_stored_form,
     pg_finfo_chainify_in_stored_form,
     in_stored_form

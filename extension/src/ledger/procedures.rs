@@ -13,7 +13,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::query;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_procedures_hash,
     pg_finfo_chainify_procedures_hash,
     procedures_hash

@@ -16,18 +16,18 @@ use crate::pg::base::record::Record;
 use crate::pg::base::relation::{Lock, Relation, Tuple};
 use crate::pg::base::spi;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_encoded_row,
     pg_finfo_chainify_encoded_row,
     encoded_row
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_encoded_key,
     pg_finfo_chainify_encoded_key,
     encoded_key
 );
-crate::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
-crate::sql_function!(chainify_row_as, pg_finfo_chainify_row_as, row_as);
+crate::pg::sql_function!(chainify_row_hash, pg_finfo_chainify_row_hash, row_hash);
+crate::pg::sql_function!(chainify_row_as, pg_finfo_chainify_row_as, row_as);
 
 thread_local! {
     /// By ledger table and row type. Emptied by [`forget`].

@@ -9,12 +9,12 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::{connected, query, query_once};
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_shared_schema_text,
     pg_finfo_chainify_shared_schema_text,
     text
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_shared_schema_hash,
     pg_finfo_chainify_shared_schema_hash,
     hash

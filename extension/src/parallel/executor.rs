@@ -8,6 +8,7 @@ use chainify_worker::{executor, Failure};
 use crate::block::lock_conflicts;
 use crate::block::part;
 use crate::block::part::Company;
+use crate::ledger::failure;
 use crate::ledger::session;
 use crate::ledger::session::Mode;
 use crate::parallel::declared_access;
@@ -50,11 +51,11 @@ impl executor::Host for Worker<'_> {
     }
 
     fn run(&mut self, request: &PartRequest) -> Result<PartReport, Failure> {
-        begin(|| run(request)).map_err(Failure::from)
+        begin(|| run(request)).map_err(failure::of_error)
     }
 
     fn commit(&mut self) -> Result<(), Failure> {
-        commit().map_err(Failure::from)
+        commit().map_err(failure::of_error)
     }
 
     fn roll_back(&mut self) {

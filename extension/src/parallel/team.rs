@@ -7,6 +7,7 @@ use chainify_ledger::parts::{PartReport, PartRequest};
 use chainify_worker::team::{self, Lost, Stage};
 
 use crate::block::part;
+use crate::ledger::failure;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::latch::pause;
 use crate::pg::base::own_lock;
@@ -49,7 +50,7 @@ pub fn begin() {
 
 /// Has worker `part` - 1 run a part.
 pub fn run(part: usize, request: PartRequest) -> Result<(), PgError> {
-    team::start_part(&mut Leader::new(), part, request).map_err(PgError::from)
+    team::start_part(&mut Leader::new(), part, request).map_err(failure::into_error)
 }
 
 /// Waits until parts 1 to `parts` are ready; meanwhile this session shows the earliest transaction
@@ -57,17 +58,17 @@ pub fn run(part: usize, request: PartRequest) -> Result<(), PgError> {
 pub fn collect(number: i64, members: &[usize]) -> Result<Vec<PartReport>, PgError> {
     let mut leader = Leader::new();
     leader.number = number;
-    team::collect(&mut leader, members).map_err(PgError::from)
+    team::collect(&mut leader, members).map_err(failure::into_error)
 }
 
 /// Has a part that is ready commit.
 pub fn tell_to_commit(part: usize) -> Result<(), PgError> {
-    team::tell_to_commit(&mut Leader::new(), part).map_err(PgError::from)
+    team::tell_to_commit(&mut Leader::new(), part).map_err(failure::into_error)
 }
 
 /// Waits until a part that was told to has committed.
 pub fn committed(part: usize) -> Result<(), PgError> {
-    team::committed(&mut Leader::new(), part).map_err(PgError::from)
+    team::committed(&mut Leader::new(), part).map_err(failure::into_error)
 }
 
 /// Tells every worker with an open part to roll back, and waits for none. Does not raise.
@@ -82,7 +83,7 @@ pub fn abandon() {
 /// ended. Raises 55P03 when that takes too long.
 pub fn settle() {
     team::settle(&mut Leader::new())
-        .map_err(PgError::from)
+        .map_err(failure::into_error)
         .or_raise();
 }
 

@@ -8,7 +8,7 @@ use crate::pg::base::spi;
 use crate::recovery::cured::Cured;
 use crate::recovery::scrub;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_record_deviation,
     pg_finfo_chainify_record_deviation,
     record_deviation

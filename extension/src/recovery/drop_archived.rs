@@ -14,7 +14,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_drop_archived,
     pg_finfo_chainify_drop_archived,
     drop_archived

@@ -18,7 +18,7 @@ use crate::pg::base::spi::SpiClient;
 use crate::pg::base::{settings, spi};
 use crate::verify::ledger;
 
-crate::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
+crate::pg::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
 
 /// `chainify_node.audit(changes_max)`; contract in spec/sql-api.md. Cost: reads the blocks with
 /// their transactions and history.

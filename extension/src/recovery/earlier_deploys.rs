@@ -12,7 +12,7 @@ use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_keep_deployed,
     pg_finfo_chainify_keep_deployed,
     keep_deployed

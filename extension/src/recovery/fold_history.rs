@@ -13,7 +13,7 @@ use crate::pg::base::spi::SpiClient;
 use crate::pg::base::{settings, spi};
 use crate::verify::ledger;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_fold_history,
     pg_finfo_chainify_fold_history,
     fold_history

@@ -29,18 +29,18 @@ use crate::recovery::repair_from_peer::{by_column, insert, types};
 use crate::recovery::row_repair::{as_owner, by_owner, repair_running_state};
 use crate::transaction::request::Request;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_join_parts,
     pg_finfo_chainify_join_parts,
     join_parts
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_join_schema,
     pg_finfo_chainify_join_schema,
     join_schema
 );
-crate::sql_function!(chainify_join_rows, pg_finfo_chainify_join_rows, join_rows);
-crate::sql_function!(chainify_join_end, pg_finfo_chainify_join_end, join_end);
+crate::pg::sql_function!(chainify_join_rows, pg_finfo_chainify_join_rows, join_rows);
+crate::pg::sql_function!(chainify_join_end, pg_finfo_chainify_join_end, join_end);
 
 /// Tables on a ledger, and one entry beside them.
 const STATES_MAX: i64 = 16_385;

@@ -19,12 +19,12 @@ use crate::recovery::repair_from_peer::{by_column, insert, types};
 use crate::recovery::row_repair::{by_owner, parts, take_away};
 use crate::recovery::tell_rows::key_ranges;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_join_received,
     pg_finfo_chainify_join_received,
     join_received
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_join_without,
     pg_finfo_chainify_join_without,
     join_without

@@ -10,6 +10,7 @@ use chainify_worker::scrubbing::TableRead;
 use chainify_worker::summaries::{BlockIndex, Due, Ranges};
 use chainify_worker::Failure;
 
+use crate::ledger::failure;
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::spi::Row;
 use crate::pg::base::{prepared, settings, spi};
@@ -17,7 +18,7 @@ use crate::pg::shared::{conflict_memory, maintainer};
 use crate::recovery::earlier_blocks::micros;
 use crate::recovery::scrub;
 
-crate::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
+crate::pg::sql_function!(chainify_maintain, pg_finfo_chainify_maintain, maintain);
 
 /// The node's advisory lock of the database is (SPACE, NODE), the worker's (SPACE, WORKER):
 /// spec/sql-api.md.
@@ -126,7 +127,7 @@ impl maintenance::Host for Database {
     }
 
     fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure> {
-        prepared::finish(name, commits).map_err(Failure::from)
+        prepared::finish(name, commits).map_err(failure::of_error)
     }
 
     fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure> {
@@ -248,5 +249,5 @@ fn one<T: Default>(
 }
 
 fn transaction<T>(activity: &'static CStr, f: impl FnOnce() -> T) -> Result<T, Failure> {
-    maintainer::transaction(activity, f).map_err(Failure::from)
+    maintainer::transaction(activity, f).map_err(failure::of_error)
 }

@@ -21,7 +21,7 @@ use crate::recovery::{
     checkpoint_repair, definition_repair, index_repair, replay, row_repair, start_over, surplus,
 };
 
-crate::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
+crate::pg::sql_function!(chainify_repair, pg_finfo_chainify_repair, repair);
 
 /// `chainify_node.repair(number, certified_hash, deviating_block, found_hash, step)`; contract in
 /// spec/sql-api.md. No rows when nothing differed. Cost of rows: for each table a scan of base and

@@ -30,12 +30,12 @@ use crate::transaction::effects;
 use crate::transaction::recorded::Recorded;
 use crate::transaction::request::Request;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_changed_keys,
     pg_finfo_chainify_changed_keys,
     changed_keys
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_put_keys_right,
     pg_finfo_chainify_put_keys_right,
     put_keys_right

@@ -25,13 +25,13 @@ use crate::recovery::repair::Recovery;
 use crate::recovery::row_repair::put_right_from;
 use crate::recovery::tell_rows::{by_name, range_bits};
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_stage_rows,
     pg_finfo_chainify_stage_rows,
     stage_rows
 );
-crate::sql_function!(chainify_restore, pg_finfo_chainify_restore, restore);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_restore, pg_finfo_chainify_restore, restore);
+crate::pg::sql_function!(
     chainify_key_range,
     pg_finfo_chainify_key_range,
     range_of_key

@@ -33,7 +33,7 @@ use crate::verify::finding::Finding;
 use crate::verify::table;
 use crate::verify::{indexes, ledger};
 
-crate::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
+crate::pg::sql_function!(chainify_scrub, pg_finfo_chainify_scrub, scrub);
 
 /// Findings recorded of one pass; of more only the number.
 const FINDINGS_RECORDED_MAX: usize = 1_000;

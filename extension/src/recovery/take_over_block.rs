@@ -29,17 +29,17 @@ use crate::pg::base::spi::SpiClient;
 use crate::pg::run::block_settings::under_path;
 use crate::verify::ledger;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_block_parts,
     pg_finfo_chainify_block_parts,
     block_parts
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_stage_changes,
     pg_finfo_chainify_stage_changes,
     stage_changes
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_restore_block,
     pg_finfo_chainify_restore_block,
     restore_block

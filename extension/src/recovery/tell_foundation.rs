@@ -16,7 +16,7 @@ use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::recovery::tell_rows::{check_block, not_told};
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_foundation,
     pg_finfo_chainify_foundation,
     foundation

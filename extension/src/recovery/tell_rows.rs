@@ -20,17 +20,17 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_state_tables,
     pg_finfo_chainify_state_tables,
     state_tables
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_state_ranges,
     pg_finfo_chainify_state_ranges,
     state_ranges
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_state_rows,
     pg_finfo_chainify_state_rows,
     state_rows

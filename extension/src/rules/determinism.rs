@@ -8,7 +8,6 @@ pub use chainify_rules::finding::Finding;
 use chainify_rules::functions::{self, Database};
 use chainify_rules::level::{Language, Level};
 use chainify_rules::plans::{planned, Asker, Origin, Planned, Plans};
-use chainify_rules::refusal::Refusal;
 use chainify_rules::settings::Determinism;
 use pgrx::pg_sys::Oid;
 
@@ -24,16 +23,6 @@ use crate::pg::describe::function_facts;
 use crate::pg::run::planning;
 use crate::pg::run::planning::{Agreed, Watch};
 use crate::rules::agreed_settings;
-
-impl From<Refusal> for PgError {
-    fn from(refusal: Refusal) -> Self {
-        PgError {
-            detail: refusal.detail,
-            hint: refusal.hint,
-            ..PgError::new(refusal.sqlstate, refusal.message)
-        }
-    }
-}
 
 /// The rules' view of this database.
 struct Here;

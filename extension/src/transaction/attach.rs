@@ -20,23 +20,23 @@ use crate::pg::describe::view_text;
 use crate::rules::relations;
 use crate::transaction::deploy_checks;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_scan_state,
     pg_finfo_chainify_scan_state,
     scan_state
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_announce_tables,
     pg_finfo_chainify_announce_tables,
     announce
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_schema_hash,
     pg_finfo_chainify_schema_hash,
     schema_hash
 );
-crate::sql_function!(chainify_settled, pg_finfo_chainify_settled, settled);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_settled, pg_finfo_chainify_settled, settled);
+crate::pg::sql_function!(
     chainify_view_text,
     pg_finfo_chainify_view_text,
     text_of_view

@@ -35,7 +35,7 @@ use crate::transaction::block_state::{block, Dropped};
 use crate::transaction::deploy_checks;
 use crate::transaction::sequences;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_definitions_hash,
     pg_finfo_chainify_definitions_hash,
     definitions_hash

@@ -35,15 +35,15 @@ use crate::transaction::drawn::{Drawn, Left, Used};
 use crate::transaction::effects;
 use crate::transaction::recorded::Effects;
 
-crate::sql_function!(chainify_nextval, pg_finfo_chainify_nextval, nextval);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_nextval, pg_finfo_chainify_nextval, nextval);
+crate::pg::sql_function!(
     chainify_next_identity,
     pg_finfo_chainify_next_identity,
     next_identity
 );
-crate::sql_function!(chainify_currval, pg_finfo_chainify_currval, currval);
-crate::sql_function!(chainify_lastval, pg_finfo_chainify_lastval, lastval);
-crate::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
+crate::pg::sql_function!(chainify_currval, pg_finfo_chainify_currval, currval);
+crate::pg::sql_function!(chainify_lastval, pg_finfo_chainify_lastval, lastval);
+crate::pg::sql_function!(chainify_setval, pg_finfo_chainify_setval, setval);
 
 /// The table's name as it is hashed.
 const TABLE: &str = "chainify_ledger.sequence";

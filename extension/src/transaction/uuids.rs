@@ -7,7 +7,7 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::function::{Answer, Call};
 use crate::transaction::block_state::block;
 
-crate::sql_function!(chainify_uuid, pg_finfo_chainify_uuid, uuid);
+crate::pg::sql_function!(chainify_uuid, pg_finfo_chainify_uuid, uuid);
 
 /// Starts the UUIDs of the transaction `id`.
 pub fn seed_uuid(id: &Hash) {

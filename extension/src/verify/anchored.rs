@@ -18,7 +18,7 @@ use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::verify::certificates::Authority;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_digest_findings,
     pg_finfo_chainify_digest_findings,
     digest_findings

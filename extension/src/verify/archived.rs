@@ -8,7 +8,7 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_archive_changes,
     pg_finfo_chainify_archive_changes,
     archive_changes

@@ -13,7 +13,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_store_certificate,
     pg_finfo_chainify_store_certificate,
     store_certificate

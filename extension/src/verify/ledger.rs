@@ -26,7 +26,7 @@ use crate::pg::base::spi::SpiClient;
 use crate::pg::shared::progress::{Phase, Progress};
 use crate::verify::{certificates, indexes};
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_verify_ledger,
     pg_finfo_chainify_verify_ledger,
     verify_ledger

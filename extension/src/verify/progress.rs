@@ -6,7 +6,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::shared::progress;
 use crate::pg::shared::progress::Phase;
 
-crate::sql_function!(chainify_verifying, pg_finfo_chainify_verifying, verifying);
+crate::pg::sql_function!(chainify_verifying, pg_finfo_chainify_verifying, verifying);
 
 /// Called once, when the library is loaded by the postmaster.
 pub fn install() {

@@ -32,17 +32,17 @@ use crate::verify::ledger;
 use crate::verify::row_history;
 use crate::verify::row_history::LastChange;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_receipt_of_transaction,
     pg_finfo_chainify_receipt_of_transaction,
     of_transaction
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_receipt_of_row,
     pg_finfo_chainify_receipt_of_row,
     of_row
 );
-crate::sql_function!(chainify_digest_of, pg_finfo_chainify_digest_of, digest);
+crate::pg::sql_function!(chainify_digest_of, pg_finfo_chainify_digest_of, digest);
 
 /// Bytes of a receipt's text: what verifiers read (spec/receipt.md).
 const BYTES_MAX: usize = 64 << 20;

@@ -25,19 +25,19 @@ use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::variadic::{variadic_from, TextValue};
 
-crate::sql_function!(chainify_history, pg_finfo_chainify_history, history);
-crate::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
-crate::sql_function!(
+crate::pg::sql_function!(chainify_history, pg_finfo_chainify_history, history);
+crate::pg::sql_function!(chainify_rows_at, pg_finfo_chainify_rows_at, rows_at);
+crate::pg::sql_function!(
     chainify_mirror_changes,
     pg_finfo_chainify_mirror_changes,
     mirror_changes
 );
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_mirror_rows,
     pg_finfo_chainify_mirror_rows,
     mirror_rows
 );
-crate::sql_function!(chainify_as_of, pg_finfo_chainify_as_of, as_of);
+crate::pg::sql_function!(chainify_as_of, pg_finfo_chainify_as_of, as_of);
 
 /// A column of one version of a table, as its history has it.
 struct Column {

@@ -25,7 +25,7 @@ use crate::pg::shared::progress::{Phase, Progress};
 use crate::verify::finding::Finding;
 use crate::verify::indexes;
 
-crate::sql_function!(
+crate::pg::sql_function!(
     chainify_verify_table,
     pg_finfo_chainify_verify_table,
     verify_table

@@ -1,0 +1,88 @@
+//! The facts that the order of texts, and of values that hold some, depends on.
+use std::ffi::CStr;
+
+use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION};
+use pgrx::pg_sys;
+
+/// Name of the collation when its order depends on the machine's libraries; None for byte order,
+/// and for none at all.
+pub(crate) fn local(collation: pg_sys::Oid) -> Option<String> {
+    local_collation(collation.to_u32(), || match collation.to_u32() {
+        DEFAULT_COLLATION => crate::base::major::default_collation(),
+        _ => name_of(collation),
+    })
+}
+
+/// As [`local`] of the database's own collation, under which those compare that take none.
+pub fn of_database() -> Option<String> {
+    local(DEFAULT_COLLATION.into())
+}
+
+/// As [`local`], of the order of values of a type, which has `collation` where it is one of texts.
+/// Of a record that has no declared columns it is the database's.
+///
+/// # Safety
+/// The oids are those of an analysed expression.
+pub(crate) unsafe fn order_of(
+    of: pg_sys::Oid,
+    typmod: i32,
+    collation: pg_sys::Oid,
+) -> Option<String> {
+    if collation != pg_sys::InvalidOid {
+        return local(collation);
+    }
+    // SAFETY: catalog look-ups of a type that there is; raises when types are nested too deeply.
+    unsafe {
+        pg_sys::check_stack_depth();
+        let of = pg_sys::getBaseType(of);
+        let element = pg_sys::get_element_type(of);
+        if element != pg_sys::InvalidOid {
+            return order_of(element, -1, pg_sys::get_typcollation(element));
+        }
+        match pg_sys::get_typtype(of) as u8 {
+            pg_sys::TYPTYPE_RANGE => {
+                let subtype = pg_sys::get_range_subtype(of);
+                order_of(subtype, -1, pg_sys::get_range_collation(of))
+            }
+            pg_sys::TYPTYPE_MULTIRANGE => {
+                let range = pg_sys::get_multirange_range(of);
+                order_of(range, -1, pg_sys::InvalidOid)
+            }
+            pg_sys::TYPTYPE_COMPOSITE => order_of_columns(of, typmod),
+            _ if of == pg_sys::RECORDOID && typmod >= 0 => order_of_columns(of, typmod),
+            _ if of == pg_sys::RECORDOID || of == pg_sys::JSONBOID => of_database(),
+            _ => None,
+        }
+    }
+}
+
+unsafe fn order_of_columns(of: pg_sys::Oid, typmod: i32) -> Option<String> {
+    // SAFETY: a copy of the description of a row type, with `natts` columns.
+    unsafe {
+        let description = pg_sys::lookup_rowtype_tupdesc_copy(of, typmod);
+        let columns = crate::base::major::attributes(description);
+        columns
+            .iter()
+            .filter(|column| !column.attisdropped)
+            .find_map(|c| order_of(c.atttypid, c.atttypmod, c.attcollation))
+    }
+}
+
+/// Name of the collation when it takes different texts as equal.
+pub(crate) fn nondeterministic(collation: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a catalog look-up of a collation that a query names.
+    let differs = collation != pg_sys::InvalidOid
+        && !unsafe { pg_sys::get_collation_isdeterministic(collation) };
+    differs.then(|| name_of(collation))
+}
+
+fn name_of(collation: pg_sys::Oid) -> String {
+    // SAFETY: null or a fresh C string.
+    unsafe {
+        let name = pg_sys::get_collation_name(collation);
+        if name.is_null() {
+            return collation.to_u32().to_string();
+        }
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}

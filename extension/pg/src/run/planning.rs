@@ -1,0 +1,238 @@
+//! Every query on its way to the planner, described.
+//!
+//! The planner is where a query is whole: views, defaults, generated columns and policies are in.
+//! Every statement of a function, stored as text or as tree, comes by before it runs for the first
+//! time. Earlier hooks miss such statements. Later ones see plans with folded constants: functions
+//! have run already.
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+pub use chainify_rules::plans::Origin;
+use pgrx::pg_sys;
+
+use crate::base::error::enter;
+use crate::base::next::Next;
+use crate::base::outermost;
+use crate::describe::analysis::describe;
+use crate::describe::call::describe_call;
+use crate::describe::complete_query::complete;
+use crate::describe::function_facts::is_sql;
+use crate::describe::query_level::Level;
+use crate::run::agreed_plans;
+pub use crate::run::agreed_plans::Agreed;
+pub use crate::run::planned_access::forget_plans;
+use crate::run::planned_access::{check, mark, note_query};
+use crate::run::{agreed_order, block_settings, crossed, own_plans, session_reads};
+use crate::tree::conditions::may_raise;
+use crate::tree::nesting::check_calls;
+
+/// The callbacks of the extension. `query` raises to refuse.
+pub struct Watch {
+    /// Asked first, for every query of every session.
+    pub wanted: fn() -> bool,
+    /// For every query before the planner gets it. Whether the order of rows decides which of its
+    /// errors comes first.
+    pub query: fn(&Level, Origin) -> bool,
+    /// Whether nobody else changes what it reads, so that it need not lock rows.
+    pub alone: fn() -> bool,
+    /// Asked for a query after `wanted` said no: whether it draws from the ledger's sequences all
+    /// the same.
+    pub draws: fn() -> bool,
+    /// See [`agreed_plans`].
+    pub agreed: Agreed,
+}
+
+static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+static NEXT_PLANNER: Next<pg_sys::planner_hook_type> = Next::new();
+static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
+static NEXT_FMGR: Next<pg_sys::needs_fmgr_hook_type> = Next::new();
+
+thread_local! {
+    /// Plans of submitted statements may have the texts of SQL functions in place of their calls.
+    static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
+    /// The query that the planner works on is such a one.
+    static INLINES: Cell<bool> = const { Cell::new(false) };
+}
+
+c_functions! {
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        params: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    fn standard_ExecutorStart(description: *mut pg_sys::QueryDesc, flags: c_int);
+}
+
+/// Installs the hooks in front of those there already; once, while the library is loaded.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
+    unsafe {
+        NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
+        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
+        NEXT_FMGR.install(&raw mut pg_sys::needs_fmgr_hook, needs_hook);
+        agreed_plans::install(watch.agreed);
+    }
+}
+
+/// Checks the call of a procedure, whose arguments are computed without a plan, and completes it.
+/// Null when nobody wants to see queries; else the statement to run in place of the one given,
+/// which belongs to a kept plan.
+///
+/// # Safety
+/// `statement` must hold an analysed CALL, parsed from `text`.
+pub(crate) unsafe fn check_call(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+) -> *mut pg_sys::PlannedStmt {
+    let origin = origin(std::ptr::null());
+    let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: by the caller's promise; the copy is this function's to change.
+    unsafe {
+        let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
+        (watch.query)(&describe_call((*own).utilityStmt.cast(), text), origin);
+        own
+    }
+}
+
+/// Runs `f`, whose statements are planned with the texts of the SQL functions that they call,
+/// unwatched. No transaction of the ledger, nor a function that one may call, comes upon these
+/// plans.
+pub fn inlining<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MAY_INLINE.set(self.0);
+        }
+    }
+    let _restore = Restore(MAY_INLINE.replace(true));
+    f()
+}
+
+/// The origin of the query that the planner gets now, from the text that it is a part of.
+fn origin(text: *const c_char) -> Origin {
+    // SAFETY: reads a variable of the process. The pointers are compared, not followed.
+    let sent = unsafe { (&raw const pg_sys::debug_query_string).read() };
+    match outermost::take() {
+        true => Origin::Submitted,
+        // A plan that is kept has a copy of its text, and so has a function's.
+        false if !text.is_null() && text == sent => Origin::Session,
+        false => Origin::Function,
+    }
+}
+
+unsafe extern "C-unwind" fn on_plan(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's
+    // to change.
+    unsafe {
+        let (note, reads, order) = enter(|| {
+            let origin = origin(text);
+            INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
+            let watch = WATCH.get().filter(|w| (w.wanted)());
+            agreed_plans::of_session(watch.is_some() && origin == Origin::Function);
+            if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
+                complete(query.as_ptr().cast());
+                let order = (watch.query)(&describe(query, text), origin);
+                let note = (origin == Origin::Function)
+                    .then(|| note_query(query))
+                    .flatten();
+                if (watch.alone)() {
+                    lock_no_rows(query);
+                }
+                return (note, None, order);
+            }
+            if !query.is_null() && WATCH.get().is_some_and(|w| (w.draws)()) {
+                complete(query.cast());
+            }
+            (
+                None,
+                NonNull::new(query).and_then(|query| session_reads::note_query(query)),
+                false,
+            )
+        });
+        let planner = enter(|| own_plans::planner_of(NonNull::new(query)?));
+        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
+        // skip.
+        let plan = || match NEXT_PLANNER.get() {
+            Some(next) => next(query, text, options, params),
+            None => standard_planner(query, text, options, params),
+        };
+        let plan = || match planner {
+            Some(role) => own_plans::planned_as(role, plan),
+            None => plan(),
+        };
+        let plan = match block_settings::are_pinned() {
+            true => {
+                let may_raise = enter(|| may_raise(query));
+                agreed_plans::planned(query, may_raise, plan)
+            }
+            false => plan(),
+        };
+        if let Some(note) = note {
+            enter(|| mark(plan, note));
+        }
+        if let Some(reads) = reads {
+            enter(|| session_reads::mark_plan(plan, reads));
+        }
+        if order {
+            enter(|| crossed::mark(plan));
+        }
+        plan
+    }
+}
+
+/// Takes FOR UPDATE and its like from a query; privileges and policies that they ask for stay.
+/// PostgreSQL writes each lock into its row, and keeps those of all subtransactions there. A row
+/// that a block changes often, or that foreign keys refer to, has as many as there are
+/// transactions.
+///
+/// # Safety
+/// The query must be the planner's to change.
+unsafe fn lock_no_rows(mut query: NonNull<pg_sys::Query>) {
+    // SAFETY: by the caller's promise.
+    let query = unsafe { query.as_mut() };
+    (query.rowMarks, query.hasForUpdate) = (std::ptr::null_mut(), false);
+}
+
+unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
+    outermost::running();
+    // SAFETY: the arguments are passed on as they came.
+    unsafe {
+        enter(|| {
+            check_calls();
+            check(description);
+            session_reads::show(description);
+            if block_settings::are_pinned() {
+                agreed_order::arrange_targets(&*(*description).plannedstmt);
+            }
+        });
+        match NEXT_START.get() {
+            Some(next) => next(description, flags),
+            None => standard_ExecutorStart(description, flags),
+        }
+    }
+}
+
+/// Keeps the planner from copying the text of an SQL function into the query that calls it: it
+/// would not come by here.
+unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
+    // SAFETY: the next hook gets the argument as it came.
+    unsafe {
+        let watched = || WATCH.get().is_some_and(|w| (w.wanted)()) || session_reads::are_noted();
+        enter(|| !INLINES.get() && watched() && is_sql(function))
+            || NEXT_FMGR.get().is_some_and(|next| next(function))
+    }
+}

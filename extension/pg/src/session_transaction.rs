@@ -1,0 +1,615 @@
+//! The transaction of an ordinary session, of which one part can be undone before it ends.
+//!
+//! The part is an internal subtransaction at nest level 2. It begins before the first statement of
+//! the session that asks for it, and holds everything after that. When the session commits, the
+//! callbacks take what the part did, the part is undone, and what was taken goes its own way.
+//! Where a procedure may COMMIT, the part is the whole transaction (`procedures.rs`).
+//!
+//! Invariant W1: no part is committed that the callbacks did not let go.
+//!
+//! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
+//! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works
+//! before they leave.
+mod elsewhere;
+mod ending;
+pub mod kept_locks;
+mod kept_settings;
+mod messages;
+mod prepared;
+mod procedures;
+mod retry;
+mod run_again;
+mod state;
+pub mod statement;
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_int, CStr};
+
+use pgrx::pg_sys;
+
+use crate::base::catalog::NO_RELATION;
+use crate::base::error::{enter, without_raising, PgError};
+use crate::base::major::{executor_run_hook, Run};
+use crate::base::next::Next;
+use crate::base::own_work;
+use crate::base::subtransaction::{self, Hooks};
+use crate::run::locked_rows;
+use crate::session_transaction::state::{
+    is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE, WATCH,
+};
+pub use crate::session_transaction::state::{Failed, Remaining, Watch};
+use crate::session_transaction::statement::statement_of;
+pub use crate::session_transaction::statement::Statement;
+
+static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
+static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
+static NEXT_FINISH: Next<pg_sys::ExecutorFinish_hook_type> = Next::new();
+
+thread_local! {
+    static END: Cell<Option<End>> = const { Cell::new(None) };
+    /// The transaction has something to commit that gives it no id, such as a NOTIFY.
+    static CHANGED: Cell<bool> = const { Cell::new(false) };
+    /// How many executors run, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The depth at which each open subtransaction began.
+    static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// The error of the next statement after the transaction was given up.
+    static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
+}
+
+mod raw {
+    use super::{c_int, pg_sys};
+    c_functions! {
+        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
+    }
+    extern "C-unwind" {
+        /// timeout.h; the identifier of the timeout is the same in PostgreSQL 15 to 18.
+        pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
+    }
+    pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
+}
+
+static HOOKS: Hooks = Hooks {
+    begin: || DEPTHS.with_borrow_mut(|depths| depths.push(DEPTH.get())),
+    release: || {
+        DEPTHS.with_borrow_mut(Vec::pop);
+    },
+    undo: || {
+        let depth = DEPTHS.with_borrow_mut(Vec::pop);
+        DEPTH.set(depth.unwrap_or_default());
+        if DEPTHS.with_borrow(Vec::is_empty) {
+            let undone = |part: &Part| part.within != Within::Procedure;
+            if let Some(part) = open_part().filter(undone) {
+                STATE.set(State::Failed(part));
+                END.set(None);
+                over();
+            }
+        }
+    },
+    end: || {
+        if !matches!(STATE.replace(State::None), State::None) {
+            over();
+        }
+        DEPTHS.with_borrow_mut(Vec::clear);
+        DEPTH.set(0);
+        END.set(None);
+        REASON.set(None);
+        CHANGED.set(false);
+        kept_locks::end();
+        retry::ends();
+        BLOCK.set(CHAIN.take());
+    },
+};
+
+/// Installs hooks and callbacks; once, while the library is loaded, after the executor's other
+/// hooks of our own.
+pub fn watch(watch: &'static Watch) {
+    if WATCH.set(watch).is_err() {
+        return;
+    }
+    subtransaction::watch(&HOOKS);
+    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists; the
+    // callback is a static function.
+    unsafe {
+        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
+        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
+        NEXT_FINISH.install(&raw mut pg_sys::ExecutorFinish_hook, on_finish);
+        pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
+        pg_sys::CacheRegisterRelcacheCallback(Some(on_message), pg_sys::Datum::from(0));
+    }
+}
+
+/// The isolation level of the session's transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// READ COMMITTED, which READ UNCOMMITTED is too.
+    ReadCommitted,
+    /// REPEATABLE READ
+    RepeatableRead,
+    /// SERIALIZABLE
+    Serializable,
+}
+
+/// The level of the transaction in progress.
+pub fn isolation() -> Isolation {
+    // SAFETY: a variable of this process.
+    match unsafe { pg_sys::XactIsoLevel } as u32 {
+        pg_sys::XACT_SERIALIZABLE => Isolation::Serializable,
+        pg_sys::XACT_REPEATABLE_READ => Isolation::RepeatableRead,
+        _ => Isolation::ReadCommitted,
+    }
+}
+
+/// A message that a relation changed. A session that waits for its client in a transaction reads
+/// them as well, and runs nothing then.
+unsafe extern "C-unwind" fn on_message(_: pg_sys::Datum, relation: pg_sys::Oid) {
+    if relation.to_u32() == NO_RELATION && matches!(STATE.get(), State::Open(_) | State::Failed(_))
+    {
+        without_raising("giving way to a block", || {
+            if waits_for_client() {
+                if let Some(error) = WATCH.get().and_then(|watch| (watch.gives_up)()) {
+                    give_up(error);
+                }
+            }
+        });
+    }
+}
+
+/// Whether the session is in a transaction and waits for the next message of its client.
+fn waits_for_client() -> bool {
+    use pg_sys::BackendState::{STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED};
+    // SAFETY: variables of this process; its own entry is written by nobody else.
+    unsafe {
+        pg_sys::ActivePortal.is_null()
+            && pg_sys::MyBEEntry.as_ref().is_some_and(|entry| {
+                [STATE_IDLEINTRANSACTION, STATE_IDLEINTRANSACTION_ABORTED].contains(&entry.st_state)
+            })
+    }
+}
+
+/// Undoes the transaction, with all its locks, and begins an empty one in its place: the client
+/// believes to be in one. Its next statement fails.
+fn give_up(error: PgError) {
+    // SAFETY: no portal runs and no message is being handled. The message that is being read lies
+    // in the context that was current, which outlives transactions.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        pg_sys::AbortOutOfAnyTransaction();
+        pg_sys::StartTransactionCommand();
+        pg_sys::BeginTransactionBlock();
+        pg_sys::CommitTransactionCommand();
+        pg_sys::MemoryContextSwitchTo(context);
+    }
+    BLOCK.set(true);
+    STATE.set(State::GivenUp);
+    REASON.set(Some(error));
+}
+
+/// Raises when the transaction was given up.
+fn fail_if_given_up() {
+    if matches!(STATE.get(), State::GivenUp) {
+        reason().raise();
+    }
+}
+
+/// Why the transaction was given up.
+fn reason() -> PgError {
+    let reason = REASON.take();
+    reason.unwrap_or_else(|| PgError::new(b"40001", "the transaction was given up"))
+}
+
+unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: the executor's caller passes a query that has not started.
+    unsafe {
+        if own_work::runs() {
+            return start(query, flags);
+        }
+        elsewhere::forget();
+        enter(|| {
+            fail_if_given_up();
+            // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
+            let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
+            if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
+                if let Some(watch) = wanted() {
+                    let statement = statement_of(&*(*query).plannedstmt);
+                    begin_if((watch.needs_part)(&statement));
+                    if matches!(STATE.get(), State::Open(part) if part.lone) {
+                        retry::keep(&*query);
+                        elsewhere::note(query);
+                    }
+                }
+            }
+        });
+        start(query, flags);
+        if is_open() {
+            enter(|| {
+                if let Some(watch) = wanted() {
+                    locked_rows::watch(query, watch.locked);
+                }
+            });
+        }
+    }
+}
+
+/// # Safety
+/// The arguments must be those of the hook.
+unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: the arguments are passed on.
+    unsafe {
+        match NEXT_START.get() {
+            Some(next) => next(query, flags),
+            None => raw::standard_ExecutorStart(query, flags),
+        }
+    }
+}
+
+executor_run_hook!(run_hook, on_run);
+
+/// # Safety
+/// The arguments must be those of the hook.
+unsafe fn on_run(run: Run) {
+    if own_work::runs() {
+        // SAFETY: the arguments are passed on.
+        return unsafe { run.go_on(NEXT_RUN.get()) };
+    }
+    // SAFETY: the executor's caller passes a query that has started.
+    let done = unsafe {
+        enter(|| {
+            if DEPTH.get() == 0 {
+                fail_if_given_up();
+            }
+            wanted().is_some_and(|watch| elsewhere::run(run.query, watch.execute))
+        })
+    };
+    if done {
+        return;
+    }
+    // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
+    DEPTH.set(DEPTH.get() + 1);
+    // SAFETY: the arguments are passed on.
+    unsafe { run.go_on(NEXT_RUN.get()) }
+    DEPTH.set(DEPTH.get().saturating_sub(1));
+}
+
+unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
+    // SAFETY: the argument is passed on.
+    let finish = || unsafe {
+        match NEXT_FINISH.get() {
+            Some(next) => next(query),
+            None => raw::standard_ExecutorFinish(query),
+        }
+    };
+    if own_work::runs() {
+        return finish();
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    finish();
+    DEPTH.set(DEPTH.get().saturating_sub(1));
+}
+
+unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
+    use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
+    let ends = matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE);
+    let Some(part) = open_part().filter(|_| ends) else {
+        if event == XACT_EVENT_PRE_PREPARE {
+            // SAFETY: the whole body of a callback in which raising is allowed.
+            unsafe { enter(|| WATCH.get().map_or((), |watch| (watch.prepares)())) }
+        }
+        return;
+    };
+    // SAFETY: the whole body of a callback in which raising is allowed.
+    unsafe {
+        enter(|| {
+            match part.within {
+            Within::Procedure if !WATCH.get().is_some_and(|watch| (watch.has_changes)()) => (),
+            Within::Procedure => procedures::refusal().raise(),
+            _ => PgError::new(
+                b"0A000",
+                "changes of ledger tables cannot be committed here",
+            )
+            .detail("They are ordered when the session commits. A deferred trigger made them since, or something else ended the transaction.")
+            .hint("Fire deferred triggers with SET CONSTRAINTS ALL IMMEDIATE before COMMIT.")
+            .raise(),
+        }
+        })
+    }
+}
+
+/// The callbacks, where a client waits for the messages of a session that wants to be looked at.
+fn wanted() -> Option<&'static Watch> {
+    // SAFETY: variables of this process.
+    let serves = unsafe {
+        pg_sys::whereToSendOutput == pg_sys::CommandDest::DestRemote
+            && pg_sys::ParallelWorkerNumber < 0
+    };
+    WATCH
+        .get()
+        .copied()
+        .filter(|watch| serves && (watch.wanted)())
+}
+
+/// Begins the part where one is needed and none is open. A transaction of a procedure has it from
+/// its first statement on: an undo of the part takes back all.
+fn begin_if(needed: bool) {
+    if is_open() {
+        return;
+    }
+    match procedures::runs() {
+        true => open(Within::Procedure),
+        false if needed => open(Within::Subtransaction),
+        false => return,
+    }
+    messages::watch(put_message, flush);
+    if let Some(watch) = WATCH.get() {
+        (watch.begun)();
+    }
+}
+
+/// Opens the part.
+fn open(within: Within) {
+    // SAFETY: variables of this process, in a transaction.
+    let (lone, changed_before) = unsafe {
+        let id = pg_sys::GetTopTransactionIdIfAny();
+        let idle = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
+        let changed = CHANGED.get() || id != pg_sys::InvalidTransactionId;
+        (idle, changed)
+    };
+    let mut part = Part {
+        within,
+        block: BLOCK.get() && !lone,
+        lone,
+        changed_before,
+        settings_level: kept_settings::OF_TRANSACTION,
+    };
+    if within == Within::Procedure {
+        // Savepoints of the procedure make it look like a block.
+        (part.block, part.lone, part.changed_before) = (false, true, false);
+    } else {
+        // SAFETY: a transaction is in progress.
+        if unsafe { pg_sys::GetCurrentTransactionNestLevel() } != 1 {
+            PgError::new(
+                b"25001",
+                "this savepoint was made before the ledger could follow",
+            )
+            .hint("Set chainify.writes before the transaction begins.")
+            .raise();
+        }
+        part.settings_level = kept_settings::level_of_next();
+        begin_subtransaction();
+    }
+    STATE.set(State::Open(part));
+}
+
+/// Memory context and resource owner are put back, so that the statement that is about to start, or
+/// has just ended, keeps what it has.
+fn begin_subtransaction() {
+    // SAFETY: a transaction is in progress.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        let owner = pg_sys::CurrentResourceOwner;
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+    }
+}
+
+/// CALL or DO, which could end the transaction, has run.
+pub(crate) fn procedure_ended() {
+    procedures::end();
+    if let Some(part) = open_part().filter(|part| part.within == Within::Procedure) {
+        let within = Within::AfterProcedure;
+        begin_subtransaction();
+        STATE.set(State::Open(Part { within, ..part }));
+    }
+}
+
+/// The transaction, which has no part, changes something beside the tables.
+pub fn has_changed() {
+    CHANGED.set(true);
+}
+
+/// The session does something that no rollback takes back: its statement does not run again.
+pub fn runs_once() {
+    retry::cannot();
+}
+
+/// A utility statement of the session itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// PostgreSQL runs it.
+    Run,
+    /// The same, and a procedure that it runs may end the transaction.
+    Procedure,
+    /// It is done when CommandComplete is sent.
+    Later,
+}
+
+/// Looks at a utility statement before it runs.
+///
+/// # Safety
+/// `node` must be a utility statement.
+pub(crate) unsafe fn utility(
+    node: *mut pg_sys::Node,
+    context: pg_sys::ProcessUtilityContext::Type,
+    statement: impl FnOnce() -> Statement,
+) -> Course {
+    // SAFETY: the tag says which structure follows.
+    unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_TransactionStmt {
+            return match context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL {
+                true => transaction_statement(&*node.cast()),
+                false => Course::Run,
+            };
+        }
+    }
+    fail_if_given_up();
+    let Some(watch) = wanted().filter(|_| DEPTH.get() == 0) else {
+        return Course::Run;
+    };
+    let needed = (watch.needs_part)(&statement());
+    // SAFETY: by the caller's promise.
+    let runs = matches!(
+        unsafe { (*node).type_ },
+        pg_sys::NodeTag::T_CallStmt | pg_sys::NodeTag::T_DoStmt
+    );
+    let of_session = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+    let procedure = needed && runs && of_session && !is_open() && procedures::may_commit();
+    if procedure {
+        procedures::begin();
+    }
+    begin_if(needed);
+    match procedure {
+        true => Course::Procedure,
+        false => Course::Run,
+    }
+}
+
+fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
+    use pg_sys::TransactionStmtKind::*;
+    let open = match STATE.get() {
+        State::Open(part) => Some(part),
+        State::GivenUp => return given_up(statement),
+        _ => None,
+    };
+    match (statement.kind, open) {
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, Some(part)) if !part.block => PgError::new(
+            b"0A000",
+            "BEGIN cannot follow changes of ledger tables in one request",
+        )
+        .hint("Send BEGIN before the first of them.")
+        .raise(),
+        (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => begins(),
+        (TRANS_STMT_COMMIT, Some(_)) => {
+            END.set(Some(End::Commit {
+                chain: statement.chain,
+            }));
+            return Course::Later;
+        }
+        (TRANS_STMT_ROLLBACK, Some(part)) if !part.block => {
+            END.set(Some(End::Rollback));
+            return Course::Later;
+        }
+        (TRANS_STMT_COMMIT | TRANS_STMT_ROLLBACK, _) => {
+            CHAIN.set(statement.chain && BLOCK.get());
+        }
+        (TRANS_STMT_PREPARE, Some(_)) => PgError::new(
+            b"0A000",
+            "a transaction that changed ledger tables cannot be prepared",
+        )
+        .hint("COMMIT it.")
+        .raise(),
+        // A savepoint must lie inside of the part: its release would keep the part otherwise.
+        (TRANS_STMT_SAVEPOINT, None) if BLOCK.get() && wanted().is_some() => begin_if(true),
+        _ => (),
+    }
+    Course::Run
+}
+
+/// BEGIN of the session; inside of a block it changes nothing.
+fn begins() {
+    if !BLOCK.replace(true) && wanted().is_some() {
+        messages::watch(put_message, flush);
+    }
+}
+
+/// COMMIT fails and ends the transaction, as any COMMIT that fails does.
+fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
+    use pg_sys::TransactionStmtKind::*;
+    match statement.kind {
+        TRANS_STMT_ROLLBACK => {
+            CHAIN.set(statement.chain);
+            Course::Run
+        }
+        TRANS_STMT_COMMIT => {
+            END.set(Some(End::Commit { chain: false }));
+            Course::Later
+        }
+        _ => {
+            fail_if_given_up();
+            Course::Run
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, length: usize) -> c_int {
+    // SAFETY: the arguments are passed on, or a status byte in their place.
+    unsafe {
+        let mut text = text;
+        let message = match length {
+            0 => &[],
+            _ => std::slice::from_raw_parts(text.cast::<u8>(), length),
+        };
+        let ready = kind as u8 == b'Z';
+        if ready {
+            procedures::end();
+            enter(kept_settings::put_back_now);
+        }
+        let mut idle = false;
+        if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
+            idle = enter(|| before_message(kind as u8));
+        }
+        if ready {
+            let ran = enter(|| retry::ready(&messages::send));
+            if ran || idle {
+                text = c"I".as_ptr();
+            }
+        }
+        if !ready && retry::holds(kind as u8, message, is_open(), &messages::send) {
+            return 0;
+        }
+        messages::pass_on(kind, text, length)
+    }
+}
+
+unsafe extern "C-unwind" fn flush() -> c_int {
+    retry::flush(&messages::send);
+    messages::flush_on()
+}
+
+/// Ends the transaction where it is time to. True: no transaction is in progress any more.
+fn before_message(kind: u8) -> bool {
+    let ready = kind == b'Z';
+    match STATE.get() {
+        State::Open(part) => {
+            // SAFETY: a variable of this process.
+            let pipeline = unsafe { pg_sys::MyXactFlags } as u32 & pg_sys::XACT_FLAGS_PIPELINING;
+            let lone = !ready && part.lone && pipeline == 0;
+            let end = match END.take() {
+                Some(end) => end,
+                None if lone || ready && !part.block => End::Commit { chain: false },
+                None => return false,
+            };
+            if ready {
+                shows(c"COMMIT", true);
+            }
+            retry::ending();
+            ending::finish(part, end);
+        }
+        State::Failed(part) if ready && !part.block => ending::abort(),
+        State::GivenUp if END.take().is_some() => {
+            let reason = reason();
+            ending::abort();
+            reason.raise();
+        }
+        _ => return false,
+    }
+    if ready {
+        shows(c"", false);
+    }
+    true
+}
+
+/// Shows in `pg_stat_activity` whether the session is busy; PostgreSQL has said before
+/// ReadyForQuery that it is idle in a transaction.
+fn shows(text: &CStr, busy: bool) {
+    // SAFETY: the text is copied; ending a timeout that does not run does nothing.
+    unsafe {
+        raw::disable_timeout(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, false);
+        let state = match busy {
+            true => pg_sys::BackendState::STATE_RUNNING,
+            false => pg_sys::BackendState::STATE_IDLE,
+        };
+        pg_sys::pgstat_report_activity(state, text.as_ptr());
+    }
+}

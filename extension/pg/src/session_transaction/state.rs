@@ -1,0 +1,129 @@
+//! How far the session's transaction is, and the callbacks of the extension.
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use pgrx::pg_sys;
+
+use crate::base::error::PgError;
+use crate::run::locked_rows;
+use crate::session_transaction::elsewhere;
+use crate::session_transaction::statement::Statement;
+
+/// The work that remains once the part is undone.
+pub trait Remaining {
+    /// The name under which the rest of the transaction is prepared before the work. None: it is
+    /// committed after the work. Asked when the rest has changed something.
+    fn name(&mut self) -> Result<Option<String>, PgError>;
+    /// Does it.
+    fn run(self: Box<Self>) -> Result<(), Failed>;
+}
+
+/// Why the work was not done. The session's COMMIT fails with the error.
+pub struct Failed {
+    pub error: PgError,
+    /// It was not done, and will not be. Otherwise nobody knows.
+    pub known: bool,
+}
+
+/// The callbacks of the extension. Each may raise.
+pub struct Watch {
+    /// Whether the session's statements are looked at; asked first, for every one.
+    pub wanted: fn() -> bool,
+    /// Whether a statement must run in the part.
+    pub needs_part: fn(&Statement) -> bool,
+    /// The part has begun.
+    pub begun: fn(),
+    /// Shown each row that a statement of the part locks.
+    pub locked: locked_rows::Shown,
+    /// Has a statement executed elsewhere.
+    pub execute: elsewhere::Execute,
+    /// Whether the part has changes that have to go their own way.
+    pub has_changes: fn() -> bool,
+    /// Told when the deferred triggers of changes from before the part begin in it, and when they
+    /// have ended. They run once more when the rest of the transaction is committed.
+    pub early_triggers: fn(bool),
+    /// The session commits; called in the part. None: the part is committed like the rest.
+    pub take: fn() -> Option<Box<dyn Remaining>>,
+    /// Whether the session keeps its locks of a table until its changes are applied: no block needs
+    /// it.
+    pub keeps_lock: fn(pg_sys::Oid) -> bool,
+    /// The session's transaction, which has no part, is about to be prepared.
+    pub prepares: fn(),
+    /// Asked while the session waits for its client: the error of its next statement when it has to
+    /// give up its transaction. Must not raise.
+    pub gives_up: fn() -> Option<PgError>,
+    /// The part is over, one way or another. Must not raise.
+    pub over: fn(),
+}
+
+pub(super) static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+
+/// The bounds of the part.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Within {
+    Subtransaction,
+    /// The whole transaction, while a procedure runs that may end it.
+    Procedure,
+    /// The same after it. An empty subtransaction keeps PostgreSQL from committing too early.
+    AfterProcedure,
+}
+
+/// The part that is open.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) within: Within,
+    /// The session said BEGIN.
+    pub(super) block: bool,
+    /// The transaction of a single statement.
+    pub(super) lone: bool,
+    /// The transaction had changed something before.
+    pub(super) changed_before: bool,
+    /// The nesting level of the settings of the part.
+    pub(super) settings_level: c_int,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    None,
+    Open(Part),
+    /// An error undid it; the transaction has failed.
+    Failed(Part),
+    /// The session gave up its transaction while it waited for its client, who does not know.
+    GivenUp,
+}
+
+/// How the session ends its transaction, said while a portal ran.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Commit { chain: bool },
+    Rollback,
+}
+
+thread_local! {
+    pub(super) static STATE: Cell<State> = const { Cell::new(State::None) };
+    /// The session said BEGIN.
+    pub(super) static BLOCK: Cell<bool> = const { Cell::new(false) };
+    /// The transaction ends with AND CHAIN.
+    pub(super) static CHAIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The part is over. Must not raise.
+pub(super) fn over() {
+    if let Some(watch) = WATCH.get() {
+        (watch.over)();
+    }
+}
+
+/// The part, while it is open.
+pub(super) fn open_part() -> Option<Part> {
+    match STATE.get() {
+        State::Open(part) => Some(part),
+        _ => None,
+    }
+}
+
+/// Whether the part is open.
+pub(super) fn is_open() -> bool {
+    open_part().is_some()
+}
