@@ -316,7 +316,7 @@ unsafe extern "C-unwind" fn on_utility(
 mod raw {
     use super::{c_char, pg_sys};
     c_functions! {
-        pub fn standard_ProcessUtility(
+        pub(crate) fn standard_ProcessUtility(
             statement: *mut pg_sys::PlannedStmt,
             text: *const c_char,
             read_only_tree: bool,

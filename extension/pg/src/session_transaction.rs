@@ -60,14 +60,14 @@ thread_local! {
 mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
-        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
+        pub(crate) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub(crate) fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
     }
     extern "C-unwind" {
         /// timeout.h; the identifier of the timeout is the same in PostgreSQL 15 to 18.
-        pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
+        pub(crate) fn disable_timeout(timeout: c_int, keep_indicator: bool);
     }
-    pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
+    pub(crate) const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
 }
 
 static HOOKS: Hooks = Hooks {

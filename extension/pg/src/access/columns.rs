@@ -25,7 +25,7 @@ pub(super) enum Known {
 
 impl Known {
     /// The same after a cast to a type of bounded length.
-    pub fn fitted(self, fit: Option<Fit>) -> Option<Known> {
+    pub(crate) fn fitted(self, fit: Option<Fit>) -> Option<Known> {
         match (self, fit) {
             (known, None) => Some(known),
             (Known::Operand(operand), Some(fit)) => {
@@ -100,11 +100,11 @@ impl Columns {
         }
     }
 
-    pub fn set_nullable(&mut self, entry: Entry) {
+    pub(crate) fn set_nullable(&mut self, entry: Entry) {
         self.nullable.insert(entry);
     }
 
-    pub fn is_nullable(&self, entry: Entry) -> bool {
+    pub(crate) fn is_nullable(&self, entry: Entry) -> bool {
         self.nullable.contains(&entry)
     }
 
@@ -120,7 +120,7 @@ impl Columns {
     }
 
     /// The columns of an entry that are looked at; to be asked when all expressions have been read.
-    pub fn looked_at(&self, entry: Entry) -> Touched {
+    pub(crate) fn looked_at(&self, entry: Entry) -> Touched {
         let through_join = |join: &Entry| join.0 == entry.0 && self.looked_at.contains_key(join);
         let columns = self.looked_at.get(&entry).cloned().unwrap_or_default();
         match columns.contains(&0) || self.joins.iter().any(through_join) {
@@ -130,7 +130,7 @@ impl Columns {
     }
 
     /// All limits of a column of rows that are looked for.
-    pub fn limits(&self, entry: Entry, column: i16) -> Vec<Limit> {
+    pub(crate) fn limits(&self, entry: Entry, column: i16) -> Vec<Limit> {
         match self.numbers.get(&(entry, column)) {
             Some(node) => self.collect(*node, |_| true),
             None => Vec::new(),

@@ -20,7 +20,7 @@ use crate::base::lists::elements;
 use crate::base::major_plpgsql;
 
 pub mod kept;
-pub mod records;
+pub(crate) mod records;
 pub mod statements;
 pub mod variables;
 

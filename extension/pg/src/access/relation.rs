@@ -33,7 +33,7 @@ pub(super) struct Key {
 
 impl Key {
     /// Whether a change of these columns changes the values that exist.
-    pub fn changes_with(&self, changed: impl Fn(i16) -> bool) -> bool {
+    pub(crate) fn changes_with(&self, changed: impl Fn(i16) -> bool) -> bool {
         self.depends.is_empty() || self.depends.iter().any(|column| changed(*column))
     }
 
@@ -58,9 +58,9 @@ pub(super) struct ForeignKey {
     /// Columns of the child with those of the parent.
     pub columns: Vec<(i16, i16)>,
     /// Equal values have equal bytes.
-    pub exact: bool,
+    pub(crate) exact: bool,
     pub on_delete: Action,
-    pub on_update: Action,
+    pub(crate) on_update: Action,
 }
 
 /// The known facts about a relation.
@@ -69,13 +69,13 @@ pub(super) struct Facts {
     pub keys: Vec<Key>,
     /// In which it is the child, and the parent.
     pub refers: Vec<Rc<ForeignKey>>,
-    pub referred: Vec<Rc<ForeignKey>>,
+    pub(crate) referred: Vec<Rc<ForeignKey>>,
     /// Columns computed from others.
     pub generated: Vec<i16>,
     /// Accesses are never bounded: its rows are in other relations too.
     pub whole: bool,
     /// Its rows are those of other tables too, which count for themselves.
-    pub inherited: bool,
+    pub(crate) inherited: bool,
     /// Why a write may do anything.
     pub open: Option<&'static str>,
 }

@@ -44,7 +44,7 @@ pub fn relation_name(relation: u32) -> String {
 }
 
 /// Columns of a key as `(a, b)`; its number when there is none any more.
-pub fn key_name(relation: u32, key: KeyId) -> String {
+pub(crate) fn key_name(relation: u32, key: KeyId) -> String {
     let facts = facts(relation.into());
     match facts.keys.get(usize::from(key)) {
         Some(key) => format!("({})", names(relation, key).join(", ")),

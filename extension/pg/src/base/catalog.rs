@@ -37,7 +37,7 @@ pub fn relation_named(schema: &str, name: &str) -> Option<pg_sys::Oid> {
 }
 
 /// The function of this name and these argument types; invalid when there is none.
-pub fn function_named(schema: &CStr, name: &CStr, types: &[pg_sys::Oid]) -> pg_sys::Oid {
+pub(crate) fn function_named(schema: &CStr, name: &CStr, types: &[pg_sys::Oid]) -> pg_sys::Oid {
     // SAFETY: catalog look-ups by C strings and a vector of oids, which are copied or read at once.
     unsafe {
         let namespace = pg_sys::get_namespace_oid(schema.as_ptr(), true);
@@ -398,7 +398,7 @@ pub fn watch_relations() {
 
 /// A number that no relation has. A message that it changed makes a session look at something else
 /// (`session_transaction.rs`).
-pub const NO_RELATION: u32 = 1;
+pub(crate) const NO_RELATION: u32 = 1;
 
 unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
     if relation.to_u32() == NO_RELATION {

@@ -6,7 +6,7 @@ use crate::base::error::{catch_c, OrRaise};
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn AfterTriggerSetState(statement: *mut pg_sys::ConstraintsSetStmt);
+        pub(crate) fn AfterTriggerSetState(statement: *mut pg_sys::ConstraintsSetStmt);
     }
 }
 

@@ -42,7 +42,7 @@ pub fn release_weak(unchanged: impl Fn(pg_sys::Oid) -> bool) {
 }
 
 /// A lock with its mode.
-pub type Held = (pg_sys::LOCKTAG, i32);
+pub(crate) type Held = (pg_sys::LOCKTAG, i32);
 
 /// The advisory locks of SQL functions, and the locks for more than reading of relations that
 /// `keeps` takes.
@@ -55,7 +55,7 @@ pub fn beside(keeps: impl Fn(pg_sys::Oid) -> bool) -> Vec<Held> {
 }
 
 /// Has the session hold locks that its transaction holds, too.
-pub fn hold(held: &[Held]) {
+pub(crate) fn hold(held: &[Held]) {
     for (tag, mode) in held {
         // SAFETY: in a transaction. The lock is held, so nobody is waited for.
         unsafe { pg_sys::LockAcquire(tag, *mode, true, false) };
@@ -63,7 +63,7 @@ pub fn hold(held: &[Held]) {
 }
 
 /// Has the transaction hold locks in the place of the session.
-pub fn hand_back(held: &[Held]) {
+pub(crate) fn hand_back(held: &[Held]) {
     // SAFETY: in a transaction; the owner is put back. A lock that is held is not waited for.
     unsafe {
         let owner = pg_sys::CurrentResourceOwner;
@@ -81,7 +81,7 @@ pub fn hand_back(held: &[Held]) {
 
 /// Has the session hold locks no more. PostgreSQL takes those of relations with a transaction that
 /// fails.
-pub fn let_go(held: &[Held]) {
+pub(crate) fn let_go(held: &[Held]) {
     for (tag, mode) in held {
         // SAFETY: looks into tables of this process, and of the server for a lock that is held.
         unsafe {

@@ -59,22 +59,22 @@ pub(crate) const PINNED: &[(&CStr, &CStr)] = &[
 mod raw {
     use super::{c_char, pg_sys};
     c_functions! {
-        pub fn flatten_join_alias_vars(
+        pub(crate) fn flatten_join_alias_vars(
             query: *mut pg_sys::Query,
             node: *mut pg_sys::Node,
         ) -> *mut pg_sys::Node;
-        pub fn parseTypeString(
+        pub(crate) fn parseTypeString(
             text: *const c_char,
             oid: *mut pg_sys::Oid,
             typmod: *mut i32,
             missing_ok: bool,
         );
-        pub fn pg_proc_aclcheck(
+        pub(crate) fn pg_proc_aclcheck(
             function: pg_sys::Oid,
             role: pg_sys::Oid,
             mode: pg_sys::AclMode,
         ) -> pg_sys::AclResult::Type;
-        pub fn ExecInsertIndexTuples(
+        pub(crate) fn ExecInsertIndexTuples(
             result: *mut pg_sys::ResultRelInfo,
             slot: *mut pg_sys::TupleTableSlot,
             estate: *mut pg_sys::EState,
@@ -90,24 +90,24 @@ mod raw {
 mod raw {
     use super::{c_char, pg_sys};
     c_functions! {
-        pub fn flatten_join_alias_vars(
+        pub(crate) fn flatten_join_alias_vars(
             planner: *mut pg_sys::PlannerInfo,
             query: *mut pg_sys::Query,
             node: *mut pg_sys::Node,
         ) -> *mut pg_sys::Node;
-        pub fn parseTypeString(
+        pub(crate) fn parseTypeString(
             text: *const c_char,
             oid: *mut pg_sys::Oid,
             typmod: *mut i32,
             errors: *mut pg_sys::Node,
         ) -> bool;
-        pub fn object_aclcheck(
+        pub(crate) fn object_aclcheck(
             class: pg_sys::Oid,
             object: pg_sys::Oid,
             role: pg_sys::Oid,
             mode: pg_sys::AclMode,
         ) -> pg_sys::AclResult::Type;
-        pub fn ExecInsertIndexTuples(
+        pub(crate) fn ExecInsertIndexTuples(
             result: *mut pg_sys::ResultRelInfo,
             slot: *mut pg_sys::TupleTableSlot,
             estate: *mut pg_sys::EState,
@@ -124,8 +124,8 @@ mod raw {
 mod raw18 {
     use super::pg_sys;
     c_functions! {
-        pub fn contain_vars_returning_old_or_new(node: *mut pg_sys::Node) -> bool;
-        pub fn standard_ExecutorRun(
+        pub(crate) fn contain_vars_returning_old_or_new(node: *mut pg_sys::Node) -> bool;
+        pub(crate) fn standard_ExecutorRun(
             query: *mut pg_sys::QueryDesc,
             direction: pg_sys::ScanDirection::Type,
             count: u64,
@@ -137,7 +137,7 @@ mod raw18 {
 mod raw17 {
     use super::pg_sys;
     c_functions! {
-        pub fn standard_ExecutorRun(
+        pub(crate) fn standard_ExecutorRun(
             query: *mut pg_sys::QueryDesc,
             direction: pg_sys::ScanDirection::Type,
             count: u64,

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn MemoryContextReset(context: pg_sys::MemoryContext);
+        pub(crate) fn MemoryContextReset(context: pg_sys::MemoryContext);
     }
 }
 

@@ -10,9 +10,9 @@ mod raw {
     use super::pg_sys;
     use std::ffi::{c_char, c_int};
     c_functions! {
-        pub fn NewGUCNestLevel() -> c_int;
-        pub fn AtEOXact_GUC(commit: bool, level: c_int);
-        pub fn set_config_option(
+        pub(crate) fn NewGUCNestLevel() -> c_int;
+        pub(crate) fn AtEOXact_GUC(commit: bool, level: c_int);
+        pub(crate) fn set_config_option(
             name: *const c_char,
             value: *const c_char,
             context: pg_sys::GucContext::Type,

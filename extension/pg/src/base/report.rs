@@ -20,7 +20,7 @@ const FATAL: c_int = 22;
 
 /// The error to report instead of a cancel (`false`) or a termination (`true`), if there is one to
 /// say. Must not raise.
-pub type Explain = fn(bool) -> Option<PgError>;
+pub(crate) type Explain = fn(bool) -> Option<PgError>;
 
 static EXPLAIN: OnceLock<Explain> = OnceLock::new();
 

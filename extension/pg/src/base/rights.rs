@@ -27,7 +27,7 @@ pub fn may_read_all_rows(role: Role, table: pg_sys::Oid, columns: &[i16]) -> Res
 
 /// The part of a table that a role may read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum MayRead {
+pub(crate) enum MayRead {
     /// Every row with every column.
     All,
     /// Not every column, or nothing.
@@ -38,7 +38,7 @@ pub enum MayRead {
 
 /// The part of a table that a role may read by rights on the whole of it. Err: there is no such
 /// table.
-pub fn may_read(role: Role, table: pg_sys::Oid) -> Result<MayRead, PgError> {
+pub(crate) fn may_read(role: Role, table: pg_sys::Oid) -> Result<MayRead, PgError> {
     let select = pg_sys::ACL_SELECT as pg_sys::AclMode;
     // SAFETY: catalog look-ups.
     unsafe {

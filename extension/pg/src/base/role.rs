@@ -8,8 +8,8 @@ use pgrx::pg_sys;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn GetUserIdAndSecContext(user: *mut pg_sys::Oid, context: *mut i32);
-        pub fn SetUserIdAndSecContext(user: pg_sys::Oid, context: i32);
+        pub(crate) fn GetUserIdAndSecContext(user: *mut pg_sys::Oid, context: *mut i32);
+        pub(crate) fn SetUserIdAndSecContext(user: pg_sys::Oid, context: i32);
     }
 }
 

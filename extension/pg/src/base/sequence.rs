@@ -14,14 +14,14 @@ const SETVAL: u32 = 1765;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn OidFunctionCall0Coll(function: pg_sys::Oid, collation: pg_sys::Oid)
+        pub(crate) fn OidFunctionCall0Coll(function: pg_sys::Oid, collation: pg_sys::Oid)
             -> pg_sys::Datum;
-        pub fn OidFunctionCall1Coll(
+        pub(crate) fn OidFunctionCall1Coll(
             function: pg_sys::Oid,
             collation: pg_sys::Oid,
             arg1: pg_sys::Datum,
         ) -> pg_sys::Datum;
-        pub fn OidFunctionCall3Coll(
+        pub(crate) fn OidFunctionCall3Coll(
             function: pg_sys::Oid,
             collation: pg_sys::Oid,
             arg1: pg_sys::Datum,
@@ -32,7 +32,7 @@ mod raw {
 
     extern "C-unwind" {
         /// commands/sequence.h; the same in PostgreSQL 15 to 18.
-        pub fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
+        pub(crate) fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 /// Workers of one leader.
-pub const WORKERS_MAX: usize = 15;
+pub(crate) const WORKERS_MAX: usize = 15;
 
 static NODE_SOCKET: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 /// Read by SQL alone.
@@ -310,7 +310,7 @@ fn define_of_parts() {
 }
 
 /// Memory of a process that executes a block, in bytes; None: without a bound.
-pub fn block_memory() -> Option<usize> {
+pub(crate) fn block_memory() -> Option<usize> {
     let megabytes = usize::try_from(BLOCK_MEMORY_MB.get()).unwrap_or(0);
     Some(megabytes << 20).filter(|bytes| *bytes > 0)
 }
@@ -384,7 +384,7 @@ pub fn share_plans() -> bool {
 }
 
 /// Whether the executor's states are kept while a block runs.
-pub fn keep_states() -> bool {
+pub(crate) fn keep_states() -> bool {
     KEEP_STATES.get()
 }
 
@@ -399,7 +399,7 @@ pub fn wait_timeout_ms() -> i32 {
 }
 
 /// How often a lone statement runs again after a conflict, 0 to 10,000.
-pub fn statement_retries() -> u32 {
+pub(crate) fn statement_retries() -> u32 {
     STATEMENT_RETRIES.get().unsigned_abs()
 }
 
@@ -451,10 +451,10 @@ pub fn debug_parts() -> Option<DebugParts> {
 pub use test_switches::turns;
 
 /// Where to crash.
-pub use test_switches::crash_point;
+pub(crate) use test_switches::crash_point;
 
 /// Whether the callback of PostgreSQL of this name panics.
-pub use test_switches::panics;
+pub(crate) use test_switches::panics;
 
 /// The switches of tests. The library that is shipped is built without it.
 #[cfg(feature = "test-switches")]
@@ -513,12 +513,12 @@ mod test_switches {
         DEBUG_PARTS.get()
     }
 
-    pub fn crash_point() -> Option<String> {
+    pub(crate) fn crash_point() -> Option<String> {
         let point = CRASH_POINT.get()?.to_string_lossy().into_owned();
         (!point.is_empty()).then_some(point)
     }
 
-    pub fn panics(callback: &str) -> bool {
+    pub(crate) fn panics(callback: &str) -> bool {
         PANIC_IN
             .get()
             .is_some_and(|wanted| wanted.as_bytes() == callback.as_bytes())
@@ -538,11 +538,11 @@ mod test_switches {
         true
     }
 
-    pub fn crash_point() -> Option<String> {
+    pub(crate) fn crash_point() -> Option<String> {
         None
     }
 
-    pub fn panics(_: &str) -> bool {
+    pub(crate) fn panics(_: &str) -> bool {
         false
     }
 }

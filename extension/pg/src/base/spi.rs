@@ -23,18 +23,18 @@ use crate::base::own_search_path::own_path;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn SPI_prepare_cursor(
+        pub(crate) fn SPI_prepare_cursor(
             sql: *const std::ffi::c_char,
             n: i32,
             types: *mut pg_sys::Oid,
             options: i32,
         ) -> pg_sys::SPIPlanPtr;
-        pub fn SPI_plan_get_plan_sources(plan: pg_sys::SPIPlanPtr) -> *mut pg_sys::List;
-        pub fn SPI_execute_plan_extended(
+        pub(crate) fn SPI_plan_get_plan_sources(plan: pg_sys::SPIPlanPtr) -> *mut pg_sys::List;
+        pub(crate) fn SPI_execute_plan_extended(
             plan: pg_sys::SPIPlanPtr,
             options: *const pg_sys::SPIExecuteOptions,
         ) -> i32;
-        pub fn SPI_execute_snapshot(
+        pub(crate) fn SPI_execute_snapshot(
             plan: pg_sys::SPIPlanPtr,
             values: *mut pg_sys::Datum,
             nulls: *const std::ffi::c_char,
@@ -44,9 +44,9 @@ mod raw {
             fire_triggers: bool,
             tcount: std::ffi::c_long,
         ) -> i32;
-        pub fn HoldPinnedPortals();
-        pub fn SPI_rollback();
-        pub fn SPI_rollback_and_chain();
+        pub(crate) fn HoldPinnedPortals();
+        pub(crate) fn SPI_rollback();
+        pub(crate) fn SPI_rollback_and_chain();
     }
 }
 

@@ -13,13 +13,13 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn InputFunctionCall(
+        pub(crate) fn InputFunctionCall(
             function: *mut pg_sys::FmgrInfo,
             text: *mut c_char,
             argument: pg_sys::Oid,
             typmod: i32,
         ) -> pg_sys::Datum;
-        pub fn OidFunctionCall1Coll(
+        pub(crate) fn OidFunctionCall1Coll(
             function: pg_sys::Oid,
             collation: pg_sys::Oid,
             argument: pg_sys::Datum,

@@ -6,13 +6,13 @@ use pgrx::pg_sys;
 mod raw {
     use super::{c_char, c_int, pg_sys};
     c_functions! {
-        pub fn NewGUCNestLevel() -> c_int;
-        pub fn AtEOXact_GUC(commit: bool, level: c_int);
-        pub fn pg_get_timezone_name(zone: *mut pg_sys::pg_tz) -> *const c_char;
+        pub(crate) fn NewGUCNestLevel() -> c_int;
+        pub(crate) fn AtEOXact_GUC(commit: bool, level: c_int);
+        pub(crate) fn pg_get_timezone_name(zone: *mut pg_sys::pg_tz) -> *const c_char;
     }
     extern "C" {
-        pub static bytea_output: c_int;
-        pub static locale_monetary: *const c_char;
+        pub(crate) static bytea_output: c_int;
+        pub(crate) static locale_monetary: *const c_char;
     }
 }
 

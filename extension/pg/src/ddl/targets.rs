@@ -14,30 +14,30 @@ use crate::ddl::kinds::object;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn get_object_address(
+        pub(crate) fn get_object_address(
             kind: pg_sys::ObjectType::Type,
             object: *mut pg_sys::Node,
             relation: *mut pg_sys::Relation,
             lock: pg_sys::LOCKMODE,
             missing_ok: bool,
         ) -> pg_sys::ObjectAddress;
-        pub fn relation_close(relation: pg_sys::Relation, lock: pg_sys::LOCKMODE);
-        pub fn RangeVarGetRelidExtended(
+        pub(crate) fn relation_close(relation: pg_sys::Relation, lock: pg_sys::LOCKMODE);
+        pub(crate) fn RangeVarGetRelidExtended(
             name: *const pg_sys::RangeVar,
             lock: pg_sys::LOCKMODE,
             flags: u32,
             callback: pg_sys::RangeVarGetRelidCallback,
             argument: *mut std::ffi::c_void,
         ) -> pg_sys::Oid;
-        pub fn makeTypeNameFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::TypeName;
-        pub fn typenameTypeId(
+        pub(crate) fn makeTypeNameFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::TypeName;
+        pub(crate) fn typenameTypeId(
             state: *mut pg_sys::ParseState,
             name: *const pg_sys::TypeName,
         ) -> pg_sys::Oid;
     }
     extern "C-unwind" {
         /// 17 promises not to change the names.
-        pub fn makeRangeVarFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::RangeVar;
+        pub(crate) fn makeRangeVarFromNameList(names: *mut pg_sys::List) -> *mut pg_sys::RangeVar;
     }
 }
 

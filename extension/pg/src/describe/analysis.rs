@@ -29,8 +29,8 @@ mod values;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn pull_vars_of_level(node: *mut pg_sys::Node, up: i32) -> *mut pg_sys::List;
-        pub fn contain_volatile_functions(node: *mut pg_sys::Node) -> bool;
+        pub(crate) fn pull_vars_of_level(node: *mut pg_sys::Node, up: i32) -> *mut pg_sys::List;
+        pub(crate) fn contain_volatile_functions(node: *mut pg_sys::Node) -> bool;
     }
 }
 

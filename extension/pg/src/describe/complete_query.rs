@@ -14,8 +14,8 @@ use crate::tree::tree_walkers::{expression_tree_walker, query_tree_walker};
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn check_stack_depth();
-        pub fn expand_function_arguments(
+        pub(crate) fn check_stack_depth();
+        pub(crate) fn expand_function_arguments(
             args: *mut pg_sys::List,
             include_out_arguments: bool,
             result_type: pg_sys::Oid,

@@ -14,22 +14,22 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn get_type_category_preferred(
+        pub(crate) fn get_type_category_preferred(
             of: pg_sys::Oid,
             category: *mut c_char,
             preferred: *mut bool,
         );
-        pub fn OidInputFunctionCall(
+        pub(crate) fn OidInputFunctionCall(
             function: pg_sys::Oid,
             text: *mut c_char,
             argument: pg_sys::Oid,
             typmod: i32,
         ) -> pg_sys::Datum;
-        pub fn get_range_subtype(range: pg_sys::Oid) -> pg_sys::Oid;
-        pub fn get_multirange_range(multirange: pg_sys::Oid) -> pg_sys::Oid;
+        pub(crate) fn get_range_subtype(range: pg_sys::Oid) -> pg_sys::Oid;
+        pub(crate) fn get_multirange_range(multirange: pg_sys::Oid) -> pg_sys::Oid;
     }
     extern "C-unwind" {
-        pub fn datumIsEqual(
+        pub(crate) fn datumIsEqual(
             left: pg_sys::Datum,
             right: pg_sys::Datum,
             by_value: bool,

@@ -52,7 +52,7 @@ fn index_key(relation: &Relation, oid: pg_sys::Oid) -> Option<Vec<i16>> {
 pub(crate) struct UniqueIndex {
     pub columns: Vec<i16>,
     /// Of expressions, and of what generated columns are computed from.
-    pub computed: Vec<i16>,
+    pub(crate) computed: Vec<i16>,
     /// Of the condition of a partial index.
     pub condition: Vec<i16>,
 }

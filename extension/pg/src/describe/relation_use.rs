@@ -31,11 +31,11 @@ mod raw {
     use super::pg_sys;
     #[cfg(feature = "pg15")]
     c_functions! {
-        pub fn ExecCheckRTPerms(tables: *mut pg_sys::List, raise: bool) -> bool;
+        pub(crate) fn ExecCheckRTPerms(tables: *mut pg_sys::List, raise: bool) -> bool;
     }
     #[cfg(not(feature = "pg15"))]
     c_functions! {
-        pub fn ExecCheckPermissions(
+        pub(crate) fn ExecCheckPermissions(
             tables: *mut pg_sys::List,
             rights: *mut pg_sys::List,
             raise: bool,

@@ -14,7 +14,7 @@ pub(crate) struct Parts {
     /// One whose values are numbers of objects of one database.
     pub object_identifier: Option<&'static str>,
     /// Base types that came with an extension.
-    pub of_users: Vec<pg_sys::Oid>,
+    pub(crate) of_users: Vec<pg_sys::Oid>,
 }
 
 thread_local! {

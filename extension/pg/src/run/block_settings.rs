@@ -12,9 +12,9 @@ use crate::base::value_settings::{set, TEXTS};
 mod raw {
     use std::ffi::{c_char, c_int};
     c_functions! {
-        pub fn NewGUCNestLevel() -> c_int;
-        pub fn AtEOXact_GUC(commit: bool, level: c_int);
-        pub fn pgstat_report_appname(text: *const c_char);
+        pub(crate) fn NewGUCNestLevel() -> c_int;
+        pub(crate) fn AtEOXact_GUC(commit: bool, level: c_int);
+        pub(crate) fn pgstat_report_appname(text: *const c_char);
     }
 }
 

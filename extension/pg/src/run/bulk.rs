@@ -13,7 +13,7 @@ use crate::run::bulk_indexes::Indexes;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn heap_multi_insert(
+        pub(crate) fn heap_multi_insert(
             relation: pg_sys::Relation,
             slots: *mut *mut pg_sys::TupleTableSlot,
             count: i32,
@@ -21,7 +21,7 @@ mod raw {
             options: i32,
             state: *mut pg_sys::BulkInsertStateData,
         );
-        pub fn ExecStoreVirtualTuple(
+        pub(crate) fn ExecStoreVirtualTuple(
             slot: *mut pg_sys::TupleTableSlot,
         ) -> *mut pg_sys::TupleTableSlot;
     }

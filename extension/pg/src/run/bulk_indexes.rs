@@ -13,7 +13,7 @@ use crate::base::relation::Relation;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn index_insert(
+        pub(crate) fn index_insert(
             index: pg_sys::Relation,
             values: *mut pg_sys::Datum,
             nulls: *mut bool,
@@ -23,11 +23,12 @@ mod raw {
             unchanged: bool,
             info: *mut pg_sys::IndexInfo,
         ) -> bool;
-        pub fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, number: i32);
+        pub(crate) fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, number: i32);
     }
     extern "C-unwind" {
-        pub fn datumCopy(value: pg_sys::Datum, by_value: bool, length: i32) -> pg_sys::Datum;
-        pub fn _hash_datum2hashkey(index: pg_sys::Relation, value: pg_sys::Datum) -> u32;
+        pub(crate) fn datumCopy(value: pg_sys::Datum, by_value: bool, length: i32)
+            -> pg_sys::Datum;
+        pub(crate) fn _hash_datum2hashkey(index: pg_sys::Relation, value: pg_sys::Datum) -> u32;
     }
 }
 

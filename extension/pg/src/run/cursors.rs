@@ -48,8 +48,8 @@ thread_local! {
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn GetPortalByName(name: *const std::ffi::c_char) -> pg_sys::Portal;
-        pub fn PortalDrop(portal: pg_sys::Portal, commits: bool);
+        pub(crate) fn GetPortalByName(name: *const std::ffi::c_char) -> pg_sys::Portal;
+        pub(crate) fn PortalDrop(portal: pg_sys::Portal, commits: bool);
     }
 }
 

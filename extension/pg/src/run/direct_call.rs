@@ -15,22 +15,22 @@ use crate::base::major;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn GetCachedPlan(
+        pub(crate) fn GetCachedPlan(
             source: *mut pg_sys::CachedPlanSource,
             params: pg_sys::ParamListInfo,
             owner: pg_sys::ResourceOwner,
             environment: *mut pg_sys::QueryEnvironment,
         ) -> *mut pg_sys::CachedPlan;
-        pub fn ReleaseCachedPlan(plan: *mut pg_sys::CachedPlan, owner: pg_sys::ResourceOwner);
-        pub fn GetTransactionSnapshot() -> pg_sys::Snapshot;
-        pub fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
-        pub fn UpdateActiveSnapshotCommandId();
-        pub fn PopActiveSnapshot();
-        pub fn CommandCounterIncrement();
-        pub fn GetUserId() -> pg_sys::Oid;
-        pub fn RunFunctionExecuteHook(function: pg_sys::Oid);
-        pub fn fmgr_info(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo);
-        pub fn palloc0(size: usize) -> *mut std::ffi::c_void;
+        pub(crate) fn ReleaseCachedPlan(plan: *mut pg_sys::CachedPlan, owner: pg_sys::ResourceOwner);
+        pub(crate) fn GetTransactionSnapshot() -> pg_sys::Snapshot;
+        pub(crate) fn PushActiveSnapshot(snapshot: pg_sys::Snapshot);
+        pub(crate) fn UpdateActiveSnapshotCommandId();
+        pub(crate) fn PopActiveSnapshot();
+        pub(crate) fn CommandCounterIncrement();
+        pub(crate) fn GetUserId() -> pg_sys::Oid;
+        pub(crate) fn RunFunctionExecuteHook(function: pg_sys::Oid);
+        pub(crate) fn fmgr_info(function: pg_sys::Oid, info: *mut pg_sys::FmgrInfo);
+        pub(crate) fn palloc0(size: usize) -> *mut std::ffi::c_void;
     }
 }
 

@@ -43,12 +43,12 @@ const ROLES_MAX: usize = 1_024;
 mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
-        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
-        pub fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
-        pub fn MemoryContextDelete(context: pg_sys::MemoryContext);
-        pub fn GetCurrentTransactionNestLevel() -> c_int;
-        pub fn GetUserId() -> pg_sys::Oid;
+        pub(crate) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub(crate) fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
+        pub(crate) fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
+        pub(crate) fn MemoryContextDelete(context: pg_sys::MemoryContext);
+        pub(crate) fn GetCurrentTransactionNestLevel() -> c_int;
+        pub(crate) fn GetUserId() -> pg_sys::Oid;
     }
 }
 

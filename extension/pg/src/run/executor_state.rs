@@ -24,34 +24,34 @@ pub(crate) type Statement = usize;
 mod raw {
     use super::{c_int, c_void, pg_sys};
     c_functions! {
-        pub fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
-        pub fn AfterTriggerBeginQuery();
-        pub fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
-        pub fn UnregisterSnapshot(snapshot: pg_sys::Snapshot);
-        pub fn LockRelationOid(relation: pg_sys::Oid, mode: pg_sys::LOCKMODE);
-        pub fn copyObjectImpl(node: *const c_void) -> *mut c_void;
-        pub fn palloc0(size: usize) -> *mut c_void;
-        pub fn AllocSetContextCreateInternal(
+        pub(crate) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
+        pub(crate) fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
+        pub(crate) fn AfterTriggerBeginQuery();
+        pub(crate) fn GetCurrentCommandId(used: bool) -> pg_sys::CommandId;
+        pub(crate) fn UnregisterSnapshot(snapshot: pg_sys::Snapshot);
+        pub(crate) fn LockRelationOid(relation: pg_sys::Oid, mode: pg_sys::LOCKMODE);
+        pub(crate) fn copyObjectImpl(node: *const c_void) -> *mut c_void;
+        pub(crate) fn palloc0(size: usize) -> *mut c_void;
+        pub(crate) fn AllocSetContextCreateInternal(
             parent: pg_sys::MemoryContext,
             name: *const std::ffi::c_char,
             min: usize,
             initial: usize,
             max: usize,
         ) -> pg_sys::MemoryContext;
-        pub fn MemoryContextDelete(context: pg_sys::MemoryContext);
-        pub fn MemoryContextMemAllocated(context: pg_sys::MemoryContext, recurse: bool) -> usize;
-        pub fn ResourceOwnerCreate(
+        pub(crate) fn MemoryContextDelete(context: pg_sys::MemoryContext);
+        pub(crate) fn MemoryContextMemAllocated(context: pg_sys::MemoryContext, recurse: bool) -> usize;
+        pub(crate) fn ResourceOwnerCreate(
             parent: pg_sys::ResourceOwner,
             name: *const std::ffi::c_char,
         ) -> pg_sys::ResourceOwner;
-        pub fn ResourceOwnerRelease(
+        pub(crate) fn ResourceOwnerRelease(
             owner: pg_sys::ResourceOwner,
             phase: pg_sys::ResourceReleasePhase::Type,
             commit: bool,
             top: bool,
         );
-        pub fn ResourceOwnerDelete(owner: pg_sys::ResourceOwner);
+        pub(crate) fn ResourceOwnerDelete(owner: pg_sys::ResourceOwner);
     }
 }
 

@@ -22,13 +22,13 @@ mod brin {
     /// `BrinStatsData`
     #[repr(C)]
     #[derive(Default)]
-    pub struct Stats {
-        pub pages_of_an_entry: pg_sys::BlockNumber,
-        pub map_pages: pg_sys::BlockNumber,
+    pub(crate) struct Stats {
+        pub(crate) pages_of_an_entry: pg_sys::BlockNumber,
+        pub(crate) map_pages: pg_sys::BlockNumber,
     }
 
     extern "C-unwind" {
-        pub fn brinGetStats(index: pg_sys::Relation, stats: *mut Stats);
+        pub(crate) fn brinGetStats(index: pg_sys::Relation, stats: *mut Stats);
     }
 }
 

@@ -25,7 +25,7 @@ use crate::base::snapshot::Sees;
 pub(super) mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn FormIndexDatum(
+        pub(crate) fn FormIndexDatum(
             info: *mut pg_sys::IndexInfo,
             slot: *mut pg_sys::TupleTableSlot,
             estate: *mut pg_sys::EState,

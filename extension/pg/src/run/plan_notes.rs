@@ -44,11 +44,11 @@ pub(super) struct Notes {
     /// SQL functions plan their queries at every call: what is the same has one number.
     numbers: HashMap<String, u32>,
     /// Plans were made that are not noted.
-    pub full: bool,
+    pub(crate) full: bool,
 }
 
 impl Notes {
-    pub fn on(subject: Subject) -> Self {
+    pub(crate) fn on(subject: Subject) -> Self {
         Notes {
             subject,
             next: 0,

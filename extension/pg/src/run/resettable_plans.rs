@@ -16,21 +16,21 @@ use crate::tree::tree_walkers::expression_tree_walker;
 
 mod raw {
     use super::{c_int, c_void, pg_sys};
-    pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
+    pub(crate) type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
     c_functions! {
-        pub fn index_endscan(scan: *mut pg_sys::IndexScanDescData);
-        pub fn index_rescan(
+        pub(crate) fn index_endscan(scan: *mut pg_sys::IndexScanDescData);
+        pub(crate) fn index_rescan(
             scan: *mut pg_sys::IndexScanDescData,
             keys: *mut pg_sys::ScanKeyData,
             count: c_int,
             orders: *mut pg_sys::ScanKeyData,
             orders_count: c_int,
         );
-        pub fn ReleaseBuffer(buffer: pg_sys::Buffer);
-        pub fn bms_free(set: *mut pg_sys::Bitmapset);
-        pub fn ReScanExprContext(context: *mut pg_sys::ExprContext);
-        pub fn stringToNode(text: *const std::ffi::c_char) -> *mut c_void;
-        pub fn check_functions_in_node(
+        pub(crate) fn ReleaseBuffer(buffer: pg_sys::Buffer);
+        pub(crate) fn bms_free(set: *mut pg_sys::Bitmapset);
+        pub(crate) fn ReScanExprContext(context: *mut pg_sys::ExprContext);
+        pub(crate) fn stringToNode(text: *const std::ffi::c_char) -> *mut c_void;
+        pub(crate) fn check_functions_in_node(
             node: *mut pg_sys::Node,
             checker: Option<Checker>,
             context: *mut c_void,

@@ -15,8 +15,8 @@ use crate::base::spi::Plan;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn AfterTriggerBeginQuery();
-        pub fn AfterTriggerEndQuery(state: *mut pg_sys::EState);
+        pub(crate) fn AfterTriggerBeginQuery();
+        pub(crate) fn AfterTriggerEndQuery(state: *mut pg_sys::EState);
     }
 }
 

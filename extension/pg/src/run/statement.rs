@@ -29,7 +29,7 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn OidInputFunctionCall(
+        pub(crate) fn OidInputFunctionCall(
             function: pg_sys::Oid,
             text: *mut c_char,
             io_param: pg_sys::Oid,

@@ -10,10 +10,10 @@ use crate::base::error::attempt_undone;
 use crate::base::major;
 
 /// The nesting level that PostgreSQL gives to the settings of a transaction by itself.
-pub const OF_TRANSACTION: c_int = 1;
+pub(crate) const OF_TRANSACTION: c_int = 1;
 
 /// The level that settings of a subtransaction have that begins now.
-pub fn level_of_next() -> c_int {
+pub(crate) fn level_of_next() -> c_int {
     // SAFETY: a level is opened and closed again with nothing in it.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();

@@ -31,11 +31,11 @@ mod raw {
     use super::{c_int, pg_sys};
     extern "C-unwind" {
         /// timeout.h; the identifiers of these two are the same in PostgreSQL 15 to 18.
-        pub fn disable_timeout(timeout: c_int, keep_indicator: bool);
-        pub fn enable_timeout_after(timeout: c_int, milliseconds: c_int);
+        pub(crate) fn disable_timeout(timeout: c_int, keep_indicator: bool);
+        pub(crate) fn enable_timeout_after(timeout: c_int, milliseconds: c_int);
     }
-    pub const STATEMENT_TIMEOUT: c_int = 3;
-    pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
+    pub(crate) const STATEMENT_TIMEOUT: c_int = 3;
+    pub(crate) const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
 }
 
 /// Keeps a statement of the session. False: it is another than the one that the client sent, such

@@ -13,8 +13,8 @@ pub struct Session {
     /// Its place in the process array, below `MaxBackends`.
     pub place: usize,
     /// Its number among those that are sent signals.
-    pub backend: i32,
-    pub database: pg_sys::Oid,
+    pub(crate) backend: i32,
+    pub(crate) database: pg_sys::Oid,
     /// Its local transaction; 0 when it has none.
     pub transaction: u32,
     /// A client's; otherwise autovacuum, a background worker or a replication process.

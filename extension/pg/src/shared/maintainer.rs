@@ -61,8 +61,8 @@ extern "C-unwind" fn chainify_maintenance_worker(argument: pg_sys::Datum) {
 
 /// signal.h, the same on every Linux.
 mod signal {
-    pub const SIGHUP: i32 = 1;
-    pub const SIGTERM: i32 = 15;
+    pub(crate) const SIGHUP: i32 = 1;
+    pub(crate) const SIGTERM: i32 = 15;
 }
 
 /// Runs `f` in a transaction of its own; what fails is undone and returned. `activity` is what

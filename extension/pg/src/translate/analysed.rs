@@ -17,22 +17,22 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn parse_analyze_fixedparams(
+        pub(crate) fn parse_analyze_fixedparams(
             statement: *mut pg_sys::RawStmt,
             sql: *const c_char,
             types: *const pg_sys::Oid,
             count: i32,
             environment: *mut pg_sys::QueryEnvironment,
         ) -> *mut pg_sys::Query;
-        pub fn parse_analyze_varparams(
+        pub(crate) fn parse_analyze_varparams(
             statement: *mut pg_sys::RawStmt,
             sql: *const c_char,
             types: *mut *mut pg_sys::Oid,
             count: *mut i32,
             environment: *mut pg_sys::QueryEnvironment,
         ) -> *mut pg_sys::Query;
-        pub fn exprType(expr: *const pg_sys::Node) -> pg_sys::Oid;
-        pub fn exprTypmod(expr: *const pg_sys::Node) -> i32;
+        pub(crate) fn exprType(expr: *const pg_sys::Node) -> pg_sys::Oid;
+        pub(crate) fn exprTypmod(expr: *const pg_sys::Node) -> i32;
     }
 }
 
@@ -42,7 +42,7 @@ pub struct Translated {
     /// Its columns.
     pub columns: Vec<TextColumn>,
     /// It means the same only while TimeZone is UTC.
-    pub needs_utc: bool,
+    pub(crate) needs_utc: bool,
 }
 
 /// Translates one SELECT for `asker`. Errors: those of parsing and analysis; 42501 where the role

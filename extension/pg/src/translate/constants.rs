@@ -16,21 +16,21 @@ mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn getTypeOutputInfo(of: pg_sys::Oid, output: *mut pg_sys::Oid, varlena: *mut bool);
-        pub fn OidOutputFunctionCall(
+        pub(crate) fn getTypeOutputInfo(of: pg_sys::Oid, output: *mut pg_sys::Oid, varlena: *mut bool);
+        pub(crate) fn OidOutputFunctionCall(
             function: pg_sys::Oid,
             value: pg_sys::Datum,
         ) -> *mut c_char;
-        pub fn estimate_expression_value(
+        pub(crate) fn estimate_expression_value(
             root: *mut pg_sys::PlannerInfo,
             node: *mut pg_sys::Node,
         ) -> *mut pg_sys::Node;
-        pub fn eval_const_expressions(
+        pub(crate) fn eval_const_expressions(
             root: *mut pg_sys::PlannerInfo,
             node: *mut pg_sys::Node,
         ) -> *mut pg_sys::Node;
-        pub fn func_volatile(function: pg_sys::Oid) -> std::ffi::c_char;
-        pub fn get_typlenbyvalalign(
+        pub(crate) fn func_volatile(function: pg_sys::Oid) -> std::ffi::c_char;
+        pub(crate) fn get_typlenbyvalalign(
             of: pg_sys::Oid,
             length: *mut i16,
             by_value: *mut bool,

@@ -10,24 +10,24 @@ use crate::base::function::Call;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn OidInputFunctionCall(
+        pub(crate) fn OidInputFunctionCall(
             function: pg_sys::Oid,
             text: *mut std::ffi::c_char,
             parameter: pg_sys::Oid,
             typmod: i32,
         ) -> pg_sys::Datum;
-        pub fn OidReceiveFunctionCall(
+        pub(crate) fn OidReceiveFunctionCall(
             function: pg_sys::Oid,
             bytes: pg_sys::StringInfo,
             parameter: pg_sys::Oid,
             typmod: i32,
         ) -> pg_sys::Datum;
-        pub fn getTypeInputInfo(
+        pub(crate) fn getTypeInputInfo(
             of: pg_sys::Oid,
             function: *mut pg_sys::Oid,
             parameter: *mut pg_sys::Oid,
         );
-        pub fn getTypeBinaryInputInfo(
+        pub(crate) fn getTypeBinaryInputInfo(
             of: pg_sys::Oid,
             function: *mut pg_sys::Oid,
             parameter: *mut pg_sys::Oid,

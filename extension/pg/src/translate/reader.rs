@@ -15,8 +15,8 @@ use crate::tree::node::NodeAt;
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn exprLocation(expr: *const pg_sys::Node) -> i32;
-        pub fn format_procedure(function: pg_sys::Oid) -> *mut std::ffi::c_char;
+        pub(crate) fn exprLocation(expr: *const pg_sys::Node) -> i32;
+        pub(crate) fn format_procedure(function: pg_sys::Oid) -> *mut std::ffi::c_char;
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Reader<'a> {
     /// Queries around, the innermost last.
     pub levels: Vec<NonNull<pg_sys::Query>>,
     /// Of a CASE with a value: that value.
-    pub case_values: Vec<Expr>,
+    pub(crate) case_values: Vec<Expr>,
     nodes: usize,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
 
     /// # Safety
     /// `node` must be an expression of an analysed query.
-    pub unsafe fn refuse_function(&self, function: pg_sys::Oid, node: NodeAt) -> Stop {
+    pub(crate) unsafe fn refuse_function(&self, function: pg_sys::Oid, node: NodeAt) -> Stop {
         // SAFETY: by the caller's promise.
         let at = unsafe { place(node) };
         self.refuse(Kind::Function, &function_name(function), at)

@@ -20,7 +20,7 @@ use crate::tree::tree_walkers::{
 
 mod raw {
     c_functions! {
-        pub fn check_stack_depth();
+        pub(crate) fn check_stack_depth();
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Slot {
 }
 
 /// See [`Slot::small`].
-pub const SMALL_MAX: i64 = 32_767;
+pub(crate) const SMALL_MAX: i64 = 32_767;
 
 impl Slot {
     /// Where in the text the value begins.

@@ -1,7 +1,7 @@
 //! Trees of nodes: walkers, literals, depth.
 pub mod conditions;
 pub mod constants;
-pub mod nesting;
+pub(crate) mod nesting;
 pub mod node;
 pub mod parse;
-pub mod tree_walkers;
+pub(crate) mod tree_walkers;

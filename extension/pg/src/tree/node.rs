@@ -11,9 +11,9 @@ pub(crate) type NodeAt = NonNull<pg_sys::Node>;
 
 mod raw {
     use super::{c_void, pg_sys};
-    pub type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
+    pub(crate) type Checker = unsafe extern "C-unwind" fn(pg_sys::Oid, *mut c_void) -> bool;
     c_functions! {
-        pub fn check_functions_in_node(
+        pub(crate) fn check_functions_in_node(
             node: *mut pg_sys::Node,
             checker: Option<Checker>,
             context: *mut c_void,

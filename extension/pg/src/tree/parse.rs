@@ -13,8 +13,8 @@ pub(crate) mod raw {
     use super::pg_sys;
     use std::ffi::c_char;
     c_functions! {
-        pub fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
-        pub fn parse_analyze_varparams(
+        pub(crate) fn raw_parser(sql: *const c_char, mode: u32) -> *mut pg_sys::List;
+        pub(crate) fn parse_analyze_varparams(
             statement: *mut pg_sys::RawStmt,
             sql: *const c_char,
             types: *mut *mut pg_sys::Oid,

@@ -52,7 +52,7 @@ const _: () = {
 mod raw {
     use super::pg_sys;
     c_functions! {
-        pub fn flatten_group_exprs(
+        pub(crate) fn flatten_group_exprs(
             planner: *mut pg_sys::PlannerInfo,
             query: *mut pg_sys::Query,
             node: *mut pg_sys::Node,
