@@ -12,14 +12,12 @@ pub enum Sees {
     AtLeast(i64),
     /// This block.
     Block(i64),
-    /// A pinned snapshot.
-    Snapshot(String),
 }
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `SET chainify.block`, `SET chainify.snapshot`
+    /// `SET chainify.block`
     See(Sees),
     /// `SET statement_timeout`; None: no bound.
     Timeout(Option<Duration>),
@@ -93,7 +91,6 @@ fn setting(rest: &str) -> Result<Command, String> {
             sees.map(Command::See)
                 .ok_or_else(|| format!("\"{value}\" is no block: it is 1234, >=1234, or empty for the newest"))
         }
-        "chainify.snapshot" => is_name(value).then(|| Command::See(Sees::Snapshot(value.into()))).ok_or_else(malformed),
         "statement_timeout" => {
             let milliseconds = number(value).ok_or_else(|| format!("\"{value}\" is no number of milliseconds"))?;
             Ok(Command::Timeout((milliseconds > 0).then(|| Duration::from_millis(milliseconds as u64))))
@@ -131,7 +128,6 @@ mod tests {
         assert_eq!(seen("set chainify.block TO 7;"), Sees::Block(7));
         assert_eq!(seen("SET chainify.block = '>=12'"), Sees::AtLeast(12));
         assert_eq!(seen("SET chainify.block = ''"), Sees::Newest);
-        assert_eq!(seen("SET chainify.snapshot = 'a.b-c'"), Sees::Snapshot("a.b-c".into()));
         assert_eq!(parse("SET statement_timeout = '0'"), Ok(Command::Timeout(None)));
         assert_eq!(parse("SET statement_timeout = '25'"), Ok(Command::Timeout(Some(Duration::from_millis(25)))));
         assert_eq!(parse("CHAINIFY PIN 'x' AT 12"), Ok(Command::Pin { name: "x".into(), block: 12 }));
@@ -149,7 +145,7 @@ mod tests {
         for text in [
             "SET chainify.block = '-1'",
             "SET chainify.block = 'x'",
-            "SET chainify.snapshot = 'a b'",
+            "CHAINIFY PIN 'a b' AT 1",
             "SET other = '1'",
             "SET statement_timeout = 'soon'",
             "CHAINIFY PIN 'a''b' AT 1",

@@ -1,6 +1,5 @@
 //! The configuration file.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,9 +27,6 @@ pub struct Config {
     /// Mirrors.
     #[serde(default)]
     pub mirrors: MirrorsConfig,
-    /// The door for clients over TCP.
-    #[serde(default)]
-    pub listen: ListenConfig,
 }
 
 /// `[database]`
@@ -119,77 +115,6 @@ impl Default for MirrorsConfig {
     }
 }
 
-/// `[listen]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListenConfig {
-    /// Address and port; empty: none.
-    pub address: String,
-    /// PEM file of the TLS certificate and its chain; empty: no TLS.
-    pub tls_cert_file: PathBuf,
-    /// PEM file of its key.
-    pub tls_key_file: PathBuf,
-    /// The node's tokens file.
-    pub tokens_file: PathBuf,
-    /// Clients at a time.
-    pub connections_max: usize,
-}
-
-impl Default for ListenConfig {
-    fn default() -> Self {
-        let none = PathBuf::new;
-        let files = (none(), none(), none());
-        ListenConfig {
-            address: String::new(),
-            tls_cert_file: files.0,
-            tls_key_file: files.1,
-            tokens_file: files.2,
-            connections_max: 100,
-        }
-    }
-}
-
-/// The door for clients over TCP, as the worker uses it.
-#[derive(Debug)]
-pub struct Listen {
-    /// Address and port.
-    pub address: SocketAddr,
-    /// Files of TLS certificate and key; None: plain, on loopback alone.
-    pub tls: Option<(PathBuf, PathBuf)>,
-    /// The node's tokens file.
-    pub tokens_file: PathBuf,
-    /// Clients at a time.
-    pub connections_max: usize,
-}
-
-impl ListenConfig {
-    fn checked(self) -> Result<Option<Listen>, String> {
-        range("listen.connections_max", self.connections_max, 10_000)?;
-        if self.address.is_empty() {
-            return Ok(None);
-        }
-        let address: SocketAddr = self
-            .address
-            .parse()
-            .map_err(|_| format!("listen.address is \"{}\", and has to be as \"127.0.0.1:26671\"", self.address))?;
-        let given = |file: &Path| !file.as_os_str().is_empty();
-        let tls = match (given(&self.tls_cert_file), given(&self.tls_key_file)) {
-            (true, true) => Some((self.tls_cert_file, self.tls_key_file)),
-            (false, false) => None,
-            _ => return Err("listen.tls_cert_file and listen.tls_key_file belong together".into()),
-        };
-        if tls.is_none() && !address.ip().to_canonical().is_loopback() {
-            return Err(format!(
-                "listen.address is \"{address}\", beyond loopback: listen.tls_cert_file has to be set"
-            ));
-        }
-        if !given(&self.tokens_file) {
-            return Err("listen.tokens_file has to be set with listen.address".into());
-        }
-        Ok(Some(Listen { address, tls, tokens_file: self.tokens_file, connections_max: self.connections_max }))
-    }
-}
-
 fn at_most(name: &str, value: u64, most: u64) -> Result<(), String> {
     match value <= most {
         true => Ok(()),
@@ -223,8 +148,6 @@ pub struct Settings {
     pub queries: QueriesConfig,
     /// As configured.
     pub mirrors: MirrorsConfig,
-    /// The door for clients over TCP; None: it is not wanted.
-    pub listen: Option<Listen>,
 }
 
 /// Reads a configuration file. Error: a sentence that names the setting.
@@ -257,7 +180,6 @@ fn parse(text: &str) -> Result<Settings, String> {
         })?,
         queries: config.queries,
         mirrors: config.mirrors,
-        listen: config.listen.checked()?,
     })
 }
 
@@ -319,26 +241,7 @@ mod tests {
         assert!(with("[queries]\nseconds_max = 0").contains("queries.seconds_max"));
         assert!(with("[socket]\nmode = '9'").contains("socket.mode"));
         assert!(with("[mirrors]\npoll = 1").contains("poll"));
-        assert!(with("[listen]\nconnections_max = 0").contains("listen.connections_max"));
-        assert!(with("[listen]\naddress = 'localhost:1'").contains("listen.address"));
-        assert!(with("[listen]\naddress = '127.0.0.1:1'").contains("listen.tokens_file"));
-        assert!(with("[listen]\naddress = '127.0.0.1:1'\ntls_key_file = 'k'").contains("listen.tls_cert_file"));
+        assert!(with("[listen]\naddress = ''").contains("listen"));
         assert!(parse("").unwrap_err().contains("database"));
-    }
-
-    #[test]
-    fn a_door_beyond_loopback_has_tls() {
-        let door = |address: &str, more: &str| {
-            let text = format!("[listen]\naddress = '{address}'\ntokens_file = 't'\n{more}");
-            parse(&format!("[database]\nconnection = ''\n{text}")).map(|settings| settings.listen)
-        };
-        for address in ["127.0.0.1:26671", "[::1]:26671", "[::ffff:127.0.0.1]:26671"] {
-            assert!(door(address, "").unwrap().unwrap().tls.is_none(), "{address}");
-        }
-        for address in ["0.0.0.0:26671", "[::]:26671", "10.0.0.1:26671", "[::ffff:10.0.0.1]:26671"] {
-            assert!(door(address, "").unwrap_err().contains("beyond loopback"), "{address}");
-            assert!(door(address, "tls_cert_file = 'c'\ntls_key_file = 'k'").unwrap().unwrap().tls.is_some());
-        }
-        assert!(door("", "").unwrap().is_none());
     }
 }

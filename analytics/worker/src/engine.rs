@@ -24,7 +24,7 @@ use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{mpsc, oneshot, Semaphore, SemaphorePermit};
 
 use chainify_analytics_functions::SqlError;
 
@@ -79,7 +79,7 @@ pub struct Engine {
     base: SessionState,
     memory_bytes: usize,
     threads: Handle,
-    turns: Arc<Semaphore>,
+    turns: Semaphore,
     time_max: Duration,
 }
 
@@ -95,17 +95,10 @@ pub struct Bounds {
     pub time_max: Duration,
 }
 
-/// The queries that may compute at a time, of those that share it.
-pub type Share = Arc<Semaphore>;
-
-/// A query computes while it has one.
-type Turn = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
-
 /// A query whose plan is wanted, and where its rows go.
 struct Task {
     session: SessionState,
     statement: Statement,
-    share: Option<Share>,
     stop: Stop,
     rows: mpsc::Sender<Told>,
 }
@@ -184,7 +177,7 @@ impl Engine {
             .build_arc()?;
         let context = SessionContext::new_with_config_rt(config, runtime);
         chainify_analytics_functions::register(&context);
-        let turns = Arc::new(Semaphore::new(running_max));
+        let turns = Semaphore::new(running_max);
         let base = by_place(context.state());
         Ok(Arc::new(Engine { base, memory_bytes, threads, turns, time_max }))
     }
@@ -204,17 +197,12 @@ impl Engine {
         Ok(Query { tables: tables.collect::<Result<_, _>>()?, statement })
     }
 
-    /// Begins a query over the rows of a block. It waits for a turn, and for one of the share.
+    /// Begins a query over the rows of a block. It waits for a turn.
     ///
     /// # Errors
     /// 55000 for a table that is not mirrored; those of planning, with their SQLSTATEs; 53400 when it
     /// takes too long.
-    pub async fn run(
-        self: &Arc<Self>,
-        query: Query,
-        view: &BlockView,
-        share: Option<Share>,
-    ) -> Result<Running, Failure> {
+    pub async fn run(self: &Arc<Self>, query: Query, view: &BlockView) -> Result<Running, Failure> {
         let schema = Arc::new(MemorySchemaProvider::new());
         for table in &query.tables {
             let Some(rows) = view.tables.get(table) else {
@@ -230,7 +218,7 @@ impl Engine {
         let (rows, batches) = mpsc::channel(BATCHES_AHEAD);
         let stop = Stop::default();
         let guard = StopOnDrop(stop.clone());
-        let task = Task { session, statement: query.statement, share, stop, rows };
+        let task = Task { session, statement: query.statement, stop, rows };
         self.threads.spawn(self.clone().bounded(task, Some(planned)));
         match plan.await {
             Ok(schema) => {
@@ -268,8 +256,8 @@ impl Engine {
     }
 
     async fn compute(&self, task: Task, planned: &mut Planned) {
-        let Task { session, statement, share, stop, rows } = task;
-        let mut _turn = self.turn(share.as_ref()).await;
+        let Task { session, statement, stop, rows } = task;
+        let mut _turn = self.turn().await;
         let stream = planned_stream(session, statement, &stop).await;
         let schema = stream.as_ref().map(|stream| stream.schema()).map_err(|error| self.refusal(error));
         if let Some(planned) = planned.take() {
@@ -283,7 +271,7 @@ impl Engine {
             if let Err(TrySendError::Full(told)) = rows.try_send(told) {
                 drop(_turn);
                 let _ = rows.send(told).await;
-                _turn = self.turn(share.as_ref()).await;
+                _turn = self.turn().await;
             }
             if failed {
                 return;
@@ -293,12 +281,9 @@ impl Engine {
         let _ = rows.send(Told::End).await;
     }
 
-    async fn turn(&self, share: Option<&Share>) -> Turn {
-        let own = match share {
-            Some(share) => share.clone().acquire_owned().await.ok(),
-            None => None,
-        };
-        (own, self.turns.clone().acquire_owned().await.ok())
+    /// A query computes while it has one. The semaphore is never closed.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
     }
 
     /// A session that sees these tables alone. Cost: a copy of the tables of functions.

@@ -1,9 +1,9 @@
 //! `chainify-analytics`: mirrors ledger tables column by column, and answers queries at a block
 //! (spec/analytics.md).
 //!
-//! Rooms, from the top: `main` starts; `door` serves clients over TCP, and `serve` the database;
-//! `session` decides which rows a query sees; `engine`, `pushed`, `scan`, `filters` and `arrays` run queries; `follow`
-//! and `earlier` read the database by `load` and `source`; `views` is what they publish; `mirror`,
+//! Rooms, from the top: `main` starts; `serve` answers the database; `session` decides which rows
+//! a query sees; `engine`, `pushed`, `scan`, `filters` and `arrays` run queries; `follow` and
+//! `earlier` read the database by `load` and `source`; `views` is what they publish; `mirror`,
 //! `cells` and `layout` are pure.
 
 mod arrays;
@@ -11,7 +11,6 @@ mod bounds;
 mod cells;
 mod command;
 mod config;
-mod door;
 mod earlier;
 mod engine;
 mod filters;
@@ -78,20 +77,15 @@ fn main() -> ExitCode {
         print!("{}", config::SAMPLE);
         return ExitCode::SUCCESS;
     };
-    let configured = config::read(&config).and_then(|mut settings| {
-        let listen = settings.listen.take();
-        let door = listen.map(|listen| door::ready(listen, &settings.connection)).transpose()?;
-        Ok((settings, door))
-    });
-    let (settings, door) = match configured {
-        Ok(configured) => configured,
+    let settings = match config::read(&config) {
+        Ok(settings) => settings,
         Err(why) => {
             eprintln!("chainify-analytics: {why}");
             return ExitCode::from(MISCONFIGURED);
         }
     };
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
-    match serve_until_told(settings, door) {
+    match serve_until_told(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("chainify-analytics: {why}");
@@ -100,18 +94,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve_until_told(settings: Settings, door: Option<door::Ready>) -> Result<(), String> {
+fn serve_until_told(settings: Settings) -> Result<(), String> {
     let threads = |name: &str| Builder::new_multi_thread().thread_name(name).enable_all().build();
     let failed = |error: std::io::Error| format!("threads cannot be started: {error}");
     let (connections, queries) = (threads("connections").map_err(failed)?, threads("queries").map_err(failed)?);
-    let ended = connections.block_on(run(settings, door, queries.handle().clone()));
+    let ended = connections.block_on(run(settings, queries.handle().clone()));
     // A query that computes is not waited for.
     queries.shutdown_background();
     connections.shutdown_background();
     ended
 }
 
-async fn run(settings: Settings, door: Option<door::Ready>, queries: Handle) -> Result<(), String> {
+async fn run(settings: Settings, queries: Handle) -> Result<(), String> {
     let listener = listen(&settings.socket, settings.mode)?;
     let views = Views::new(settings.mirrors.recent_blocks);
     let pool = Pool::new(settings.mirror_bytes);
@@ -126,10 +120,6 @@ async fn run(settings: Settings, door: Option<door::Ready>, queries: Handle) -> 
         earlier: Earlier::new(settings.connection.clone(), memory.clone(), settings.mirrors.earlier_blocks),
         engine: Engine::new(settings.bounds(), queries).map_err(|error| error.to_string())?,
     });
-    if let Some(door) = door {
-        let (door, listener) = door.open(worker.clone(), settings.queries.running_max).await?;
-        tokio::spawn(door::serve(door, listener));
-    }
     let follower = Follower::new(settings.connection, memory, settings.mirrors.pace());
     // A failure of the follower is the process's: nothing would be fresh any more.
     let (failed, follower_ended) = oneshot::channel::<()>();

@@ -46,12 +46,6 @@ impl Worker {
                 self.newest(*block, deadline).await?;
                 self.at(*block, tables).await
             }
-            Sees::Snapshot(name) => {
-                let Some(pin) = self.views.pin(name) else {
-                    return Err(Failure::new("55000", format!("no snapshot is pinned as \"{name}\"")));
-                };
-                self.at(pin.block, tables).await
-            }
         }
     }
 
@@ -157,7 +151,7 @@ impl Session {
         let engine = &self.worker.engine;
         let query = engine.parse(text)?;
         let view = self.worker.rows(&sees, &query.tables.iter().copied().collect(), timeout).await?;
-        Ok(Outcome::Rows(engine.run(query, &view, None).await?))
+        Ok(Outcome::Rows(engine.run(query, &view).await?))
     }
 
     async fn pin(&self, name: &str, block: i64) -> Result<(), Failure> {

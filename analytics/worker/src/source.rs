@@ -41,7 +41,7 @@ impl std::fmt::Display for SourceError {
 }
 
 /// How long the database's machine may say nothing.
-pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The statements of each step. They are prepared once: the database would parse and plan them
 /// anew, with one more way there and back, for each block.
