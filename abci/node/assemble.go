@@ -308,17 +308,17 @@ func (n *node) assembleOrder() error {
 	if err != nil {
 		return err
 	}
-	lost, err := n.assembleLostVotes()
+	lost, err := n.assembleLostVotes(votes)
 	if err != nil {
 		return err
 	}
-	n.effects.Voted(append(lost, votes...))
+	n.effects.Voted(append(lost, votes.votes...))
 	n.decided(n.order.height(), nil)
 	return n.app.SetBlocks(n.order)
 }
 
 // assembleLostVotes returns votes of an earlier node that are known.
-func (n *node) assembleLostVotes() ([]wire.EffectVote, error) {
+func (n *node) assembleLostVotes(own ownVoted) ([]wire.EffectVote, error) {
 	n.lost = &lostVotes{
 		memory: memory{n.store}, log: n.log.With("part", "effects"), tell: n.effects.VotesUnknown,
 		ordered: func() effects.Unknown {
@@ -336,6 +336,9 @@ func (n *node) assembleLostVotes() ([]wire.EffectVote, error) {
 	}
 	votes, err := n.lost.start()
 	if err == nil {
+		if n.backend != nil { // without a database the node votes on nothing
+			n.lost.compare(own, n.keys.lastSigned())
+		}
 		n.silence.follow(n.keys.counts(), n.lost)
 	}
 	return votes, err

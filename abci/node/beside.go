@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,6 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/remote"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const (
@@ -140,15 +140,19 @@ func (b *beside) adoptPending() error {
 }
 
 // voted implements orderer: what this process kept and, from when CometBFT was in it, what stands
-// in CometBFT's log.
-func (b *beside) voted(n *node) ([]wire.EffectVote, error) {
+// in CometBFT's log. Without either the node's own store misses the order, too.
+func (b *beside) voted(n *node) (ownVoted, error) {
 	kept, err := b.votes.open()
 	if err != nil {
-		return nil, err
+		return ownVoted{}, err
 	}
 	from, next, pending := n.app.Voting()
 	logged, err := voted(filepath.Join(n.opt.Home.Data(), "cs.wal", "wal"), from, next, pending)
-	return append(kept, logged...), err
+	logged.votes = append(kept, logged.votes...)
+	if len(kept) > 0 {
+		logged.reach = math.MaxInt64
+	}
+	return logged, err
 }
 
 // start implements orderer.

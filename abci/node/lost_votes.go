@@ -16,10 +16,11 @@ import (
 )
 
 // lostVotes is what a node knows of the votes on effects that an earlier node of its organisation
-// gave, and whose log it does not have (E5). Before its own first signature it votes on nothing.
-// Then it abstains from the executions that were pending by then, but for votes that the order
-// shows. The earlier node voted in precommits. None of these was for a later height: a key signs
-// for none before (A14), and a signer of its own keeps what it signed last.
+// gave, and whose log it does not have (E5). Before its own first signature beyond the heights that
+// the earlier node signed for it votes on nothing. Then it abstains from the executions that were
+// pending by then, but for votes that the order shows. The earlier node voted in precommits. A key
+// whose last signature is lost signs for none of their heights (A14). Of a key whose last signature
+// is kept, here or by a signer of its own, the heights up to that one are such.
 type lostVotes struct {
 	memory memory
 	log    *slog.Logger
@@ -36,10 +37,16 @@ type lostVotes struct {
 
 // keptLostVotes is what lostVotes keeps over a restart.
 type keptLostVotes struct {
-	All     bool             `json:"all,omitempty"` // it is not known how far the lost node came
+	All     bool             `json:"all,omitempty"`   // it is not known how far the lost node came
+	After   int64            `json:"after,omitempty"` // All ends with a signature beyond this height
 	Unknown *effects.Unknown `json:"unknown,omitempty"`
 	Voted   [][]byte         `json:"voted,omitempty"` // votes of the lost node, from its disk
+	// Known is the height up to which Voted has all votes; votedHere: that of the last signature.
+	Known int64 `json:"known,omitempty"`
 }
+
+// votedHere is what Known is until the node starts with the lost node's last signature.
+const votedHere = -1
 
 // start tells what was kept, and returns the votes that are known. It comes before effects runs.
 func (l *lostVotes) start() ([]wire.EffectVote, error) {
@@ -65,26 +72,60 @@ func (l *lostVotes) start() ([]wire.EffectVote, error) {
 	return votes, nil
 }
 
+// compare finds whether the log of this node's own votes is lost: its keys signed for heights up to
+// last. It comes after start, and before CometBFT begins a log anew.
+func (l *lostVotes) compare(own ownVoted, last int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept.Known == votedHere {
+		kept := l.kept
+		kept.Known = last
+		l.keep(kept)
+	}
+	if own.lost(last) && last > l.kept.Known {
+		l.log.Warn("the log of this organisation's votes on effects is lost: it votes on nothing before it signs again",
+			"signed", last, "log_until", own.reach)
+		l.doubt(last)
+	}
+}
+
 // doubted follows the discovery that this organisation's key was used by an earlier process.
 func (l *lostVotes) doubted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.kept.All {
-		l.tell(effects.Everything(), nil)
-		l.keep(keptLostVotes{All: true, Voted: l.kept.Voted})
+		l.doubt(0)
 	}
 }
 
-// signed is told that this node signed something.
-func (l *lostVotes) signed() {
+// doubt has the node vote on nothing before it signs for a height beyond after. Called with mu
+// held.
+func (l *lostVotes) doubt(after int64) {
+	l.tell(effects.Everything(), nil)
+	kept := l.kept
+	kept.All, kept.After, kept.Unknown = true, max(kept.After, after), nil
+	l.keep(kept)
+}
+
+// signed is told that this node signed something for a height. Again: another process keeps the
+// last signature, and may have given one of the same height before.
+func (l *lostVotes) signed(height int64, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.kept.All {
 		return
 	}
+	if again && l.kept.After == 0 {
+		l.kept.After = height
+	}
+	if height <= l.kept.After {
+		return
+	}
 	unknown := l.ordered()
 	l.tell(unknown, l.onChain())
-	l.keep(keptLostVotes{Unknown: &unknown, Voted: l.kept.Voted})
+	kept := l.kept
+	kept.All, kept.After, kept.Unknown = false, 0, &unknown
+	l.keep(kept)
 	l.log.Info("this organisation votes on effects from now on", "not_on_block", unknown.Number, "round", unknown.Round)
 }
 
@@ -162,13 +203,15 @@ func VoteAgain(home config.Home) (err error) {
 	case kept.Unknown == nil:
 		return errors.New("the node abstains from nothing")
 	}
-	return memory{db}.KeepLostVotes(keptLostVotes{Voted: kept.Voted})
+	kept.Unknown = nil
+	return memory{db}.KeepLostVotes(kept)
 }
 
 // takeVotes keeps what the lost node voted on effects, or that nobody knows.
 func takeVotes(db dbm.DB, from config.Home, signed bool) error {
 	kept := keptLostVotes{All: !signed}
 	if signed {
+		kept.Known = votedHere
 		var err error
 		if kept.Voted, err = votesOnDisk(from); err != nil {
 			return fmt.Errorf("the lost node's votes on effects: %w", err)

@@ -52,13 +52,13 @@ func TestWhatALostNodeMayHaveVotedOnIsLeftOut(t *testing.T) {
 	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) {
 		t.Fatalf("told %+v, want %+v", l.told, want)
 	}
-	l.signed()
+	l.signed(9, false)
 	unknown := effects.Unknown{Number: 7, Round: 2}
 	if want := []effects.Unknown{effects.Everything(), unknown}; !slices.Equal(l.told, want) || !slices.Equal(l.voted, l.own) {
 		t.Fatalf("told %+v with votes %v, want %+v and the vote on the chain", l.told, l.voted, want)
 	}
 	l.under = effects.UpTo(8)
-	l.signed()
+	l.signed(10, false)
 	after := newLoss(t, db)
 	if _, err := after.start(); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestAnOperatorHasANodeVoteAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	with(func(l *lossOf) { l.signed() })
+	with(func(l *lossOf) { l.signed(9, false) })
 	if err := VoteAgain(spare); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +106,73 @@ func TestAnOperatorHasANodeVoteAgain(t *testing.T) {
 	}
 }
 
+// A node whose log of its votes is lost votes on nothing before it signs for a height for which its
+// keys had signed nothing, also after a restart. One whose log is there says nothing, nor one that
+// was given the votes of the node whose last signature it has.
+func TestALostLogLeavesVotesUnknown(t *testing.T) {
+	db := dbm.NewMemDB()
+	l := newLoss(t, db)
+	if _, err := l.start(); err != nil {
+		t.Fatal(err)
+	}
+	l.compare(ownVoted{from: 7, reach: 9}, 9)
+	l.compare(ownVoted{from: 10}, 9)
+	if len(l.told) > 0 {
+		t.Fatalf("told %+v with a log, want nothing", l.told)
+	}
+	l.compare(ownVoted{from: 7, reach: 8}, 9)
+	l.signed(9, false) // again, for a block on which it may have voted
+	after := newLoss(t, db)
+	if _, err := after.start(); err != nil {
+		t.Fatal(err)
+	}
+	after.signed(9, false)
+	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) || !slices.Equal(after.told, want) {
+		t.Fatalf("told %+v, after a restart %+v; want %+v", l.told, after.told, want)
+	}
+	after.signed(10, false)
+	if want := []effects.Unknown{effects.Everything(), {Number: 7, Round: 2}}; !slices.Equal(after.told, want) {
+		t.Fatalf("told %+v, want %+v", after.told, want)
+	}
+
+	taken := newLoss(t, dbm.NewMemDB())
+	if err := taken.memory.KeepLostVotes(keptLostVotes{Known: votedHere}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := taken.start(); err != nil {
+		t.Fatal(err)
+	}
+	taken.compare(ownVoted{from: 7, reach: 8}, 9)
+	taken.compare(ownVoted{from: 7, reach: 8}, 9)
+	if len(taken.told) > 0 {
+		t.Errorf("told %+v with a lost node's votes, want nothing", taken.told)
+	}
+	taken.compare(ownVoted{from: 7, reach: 8}, 10)
+	if len(taken.told) != 1 {
+		t.Errorf("told %+v of a log lost later, want once", taken.told)
+	}
+}
+
+// A signer of its own may give out a signature of the earlier node: the height after tells.
+func TestASignerOfItsOwnMayHaveSignedTheFirstHeight(t *testing.T) {
+	db := dbm.NewMemDB()
+	if err := takeVotes(db, "", false); err != nil {
+		t.Fatal(err)
+	}
+	l := newLoss(t, db)
+	if _, err := l.start(); err != nil {
+		t.Fatal(err)
+	}
+	l.signed(8, true)
+	l.signed(8, true)
+	if len(l.told) != 1 {
+		t.Fatalf("told %+v after the first height, want once", l.told)
+	}
+	if l.signed(9, true); len(l.told) != 2 {
+		t.Errorf("told %+v after the second, want twice", l.told)
+	}
+}
+
 // A node that learns that an earlier process used its key does so, too; a node that knows its votes
 // says nothing.
 func TestAKeyThatWasUsedBeforeLeavesVotesUnknown(t *testing.T) {
@@ -113,7 +180,7 @@ func TestAKeyThatWasUsedBeforeLeavesVotesUnknown(t *testing.T) {
 	if _, err := l.start(); err != nil || len(l.told) > 0 {
 		t.Fatalf("%v, told %+v, want nothing", err, l.told)
 	}
-	l.signed()
+	l.signed(9, false)
 	l.doubted()
 	l.doubted()
 	if want := []effects.Unknown{effects.Everything()}; !slices.Equal(l.told, want) {

@@ -210,6 +210,19 @@ func (k *keys) counts() *config.Signer {
 	return k.validator
 }
 
+// lastSigned is the greatest height that a key of the home had signed for when it was opened; 0:
+// none, or another process keeps it.
+func (k *keys) lastSigned() (height int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range k.validators {
+		if v.Last != nil {
+			height = max(height, v.Last.Height)
+		}
+	}
+	return height
+}
+
 // GetPubKey implements types.PrivValidator: CometBFT asks after each block. While the key may not
 // sign for the next height, it is told another one, so that it asks for no vote.
 func (k *keys) GetPubKey() (cmtcrypto.PubKey, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/lane"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // orderer is CometBFT as the other parts of a node see it: in this process (ordering), or in one
@@ -20,7 +19,7 @@ type orderer interface {
 	// CometBFT shakes hands here, and replays what the application misses.
 	open(n *node) error
 	// voted is what this node voted on effects before the start (E5).
-	voted(n *node) ([]wire.EffectVote, error)
+	voted(n *node) (ownVoted, error)
 	// start starts CometBFT, or begins to answer it. Parts of r keep it connected.
 	start(n *node, r *running) error
 	// stop ends what start began, bounded; close releases the rest.

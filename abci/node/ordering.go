@@ -30,7 +30,6 @@ import (
 	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/peers"
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the
@@ -419,7 +418,7 @@ func (o *ordering) oldest() int64 { return o.comet.BlockStore().Base() }
 func (o *ordering) stops() bool { return o.stopping.Load() }
 
 // voted implements orderer, from CometBFT's log.
-func (o *ordering) voted(n *node) ([]wire.EffectVote, error) {
+func (o *ordering) voted(n *node) (ownVoted, error) {
 	from, next, pending := n.app.Voting()
 	return voted(o.comet.Config().Consensus.WalFile(), from, next, pending)
 }

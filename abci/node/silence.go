@@ -207,7 +207,7 @@ func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) err
 	doubted := g.Doubts()
 	g.Made(at, signature)
 	if s.lost != nil {
-		s.lost.signed()
+		s.lost.signed(at.Height, key.Last == nil)
 	}
 	if !doubted {
 		return nil

@@ -22,29 +22,49 @@ import (
 // the last ones.
 const votedMax = 32
 
+// ownVoted is what a node knows at its start of its own votes on effects.
+type ownVoted struct {
+	votes []wire.EffectVote // the first one for each execution, the oldest first
+	// from is the first height whose precommits matter, reach the last one of which all own
+	// precommits are known.
+	from, reach int64
+}
+
+// lost tells whether a node that signed for heights up to last may have voted what is not known
+// here.
+func (o ownVoted) lost(last int64) bool { return last >= o.from && last > o.reach }
+
 // voted reads what this node voted on effects at heights from on, one vote for each execution. It
 // reads the log that CometBFT keeps of its consensus beside head (E5). CometBFT writes a precommit
 // there, and waits for the disk, before any other node can see it. The node reads the log before
 // CometBFT starts, the newest file first, back to that height. Organisations vote again on what is
 // pending at each height. So a vote on it also ends the reading, once all of height next was read.
-// CometBFT begins a file every 10 MB.
-func voted(head string, from, next int64, pending wire.Key) ([]wire.EffectVote, error) {
+// CometBFT begins a file every 10 MB. The end of each height stands in the log before the first
+// signature for the next one.
+func voted(head string, from, next int64, pending wire.Key) (ownVoted, error) {
+	out := ownVoted{from: from}
 	files, err := logFiles(head)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	var all []wire.EffectVote
+	whole, reach := false, int64(0)
 	for _, file := range files {
-		votes, since, err := votedIn(file, from)
+		one, err := votedIn(file, from)
 		if err != nil {
-			return nil, fmt.Errorf("read own votes: %w", err)
+			return out, fmt.Errorf("read own votes: %w", err)
 		}
-		all = append(votes, all...)
-		if since < from || since < next && slices.ContainsFunc(all, func(v wire.EffectVote) bool { return v.Key() == pending }) {
+		all, reach = append(one.votes, all...), max(reach, one.reach)
+		if one.since < from || one.since < next && slices.ContainsFunc(all, func(v wire.EffectVote) bool { return v.Key() == pending }) {
+			whole = true
 			break
 		}
 	}
-	return firstVotes(all), nil
+	out.votes = firstVotes(all)
+	if whole { // otherwise its oldest files are gone
+		out.reach = reach
+	}
+	return out, nil
 }
 
 // lastVotes reads what a stopped node voted last, one vote for each execution. Organisations vote
@@ -56,11 +76,11 @@ func lastVotes(head string) ([]wire.EffectVote, error) {
 	}
 	var all []wire.EffectVote
 	for _, file := range files[:min(2, len(files))] {
-		votes, _, err := votedIn(file, 0)
+		one, err := votedIn(file, 0)
 		if err != nil {
 			return nil, fmt.Errorf("read own votes: %w", err)
 		}
-		all = append(votes, all...)
+		all = append(one.votes, all...)
 	}
 	return firstVotes(all), nil
 }
@@ -86,41 +106,52 @@ func firstVotes(all []wire.EffectVote) []wire.EffectVote {
 	return first[max(0, len(first)-votedMax):]
 }
 
-// votedIn reads one file of the log, in which the end of height since stands: no earlier file holds
-// anything of a later height.
-func votedIn(file string, from int64) (votes []wire.EffectVote, since int64, err error) {
-	since = math.MaxInt64
+// logFile is what one file of the log holds. The end of height since stands in it: no earlier file
+// holds anything of a later height. It holds something of height reach, and nothing of a later one.
+type logFile struct {
+	votes        []wire.EffectVote
+	since, reach int64
+}
+
+// votedIn reads one file of the log.
+func votedIn(file string, from int64) (logFile, error) {
+	out := logFile{since: math.MaxInt64}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, since, nil
+		return out, nil
 	}
 	if err != nil {
-		return nil, since, err
+		return out, err
 	}
 	defer f.Close()
 	for in := consensus.NewWALDecoder(bufio.NewReader(f)); ; {
 		m, err := in.Decode()
 		if errors.Is(err, io.EOF) || consensus.IsDataCorruptionError(err) {
-			return votes, since, nil // the end of what was written whole; CometBFT cuts the log there
+			return out, nil // the end of what was written whole; CometBFT cuts the log there
 		}
 		if err != nil {
-			return nil, since, err
+			return out, err
 		}
 		if end, ok := m.Msg.(consensus.EndHeightMessage); ok {
-			since = min(since, end.Height)
+			out.since, out.reach = min(out.since, end.Height), max(out.reach, end.Height+1)
 			continue
 		}
-		if v := ownPrecommit(m.Msg); v != nil && v.Height >= from {
-			if vote, err := wire.DecodeEffectVote(v.Extension); err == nil && !slices.Contains(votes, vote) {
-				votes = append(votes, vote)
+		v := ownVote(m.Msg)
+		if v == nil {
+			continue
+		}
+		out.reach = max(out.reach, v.Height)
+		if v.Type == cmtproto.PrecommitType && v.Height >= from {
+			if vote, err := wire.DecodeEffectVote(v.Extension); err == nil && !slices.Contains(out.votes, vote) {
+				out.votes = append(out.votes, vote)
 			}
 		}
 	}
 }
 
-// ownPrecommit is the precommit that a message of the log holds, when this node made it; nil for
-// all else. Peers' messages stand there unchecked.
-func ownPrecommit(m consensus.WALMessage) *cmtproto.Vote {
+// ownVote is the vote that a message of the log holds, when this node made it; nil for all else.
+// Peers' messages stand there unchecked.
+func ownVote(m consensus.WALMessage) *cmtproto.Vote {
 	encoded, err := consensus.WALToProto(m) // the log's own type is not exported
 	if err != nil {
 		return nil
@@ -129,8 +160,5 @@ func ownPrecommit(m consensus.WALMessage) *cmtproto.Vote {
 	if info == nil || info.PeerID != "" {
 		return nil
 	}
-	if v := info.Msg.GetVote(); v != nil && v.Vote != nil && v.Vote.Type == cmtproto.PrecommitType {
-		return v.Vote
-	}
-	return nil
+	return info.Msg.GetVote().GetVote()
 }

@@ -62,7 +62,7 @@ func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 	walFile(t, head+".999", 0, endOf(3), logged(own, precommit, 4, vote(1, 1)), endOf(4), logged(own, precommit, 5, vote(2, 2)))
 	walFile(t, head+".1000", 0, logged(peer, precommit, 5, vote(3, 9)), logged(own, precommit, 5, vote(3, 3)),
 		logged(own, cmtproto.PrevoteType, 5, vote(4, 4)), endOf(5), logged(own, precommit, 6, vote(3, 4)))
-	walFile(t, head, 3, endOf(6), logged(own, precommit, 7, vote(5, 5)), logged(own, precommit, 8, vote(6, 6)))
+	walFile(t, head, 3, endOf(6), logged(own, precommit, 7, vote(5, 5)), endOf(7), logged(own, precommit, 8, vote(6, 6)))
 	for from, want := range map[int64][]wire.EffectVote{
 		0: {vote(1, 1), vote(2, 2), vote(3, 3), vote(5, 5)},
 		5: {vote(2, 2), vote(3, 3), vote(5, 5)},
@@ -70,19 +70,31 @@ func TestOwnVotesAreReadFromTheLog(t *testing.T) {
 		7: {vote(5, 5)},
 		9: nil,
 	} {
-		if got, err := voted(head, from, 8, wire.Key{}); err != nil || !slices.Equal(got, want) {
+		if got, err := voted(head, from, 8, wire.Key{}); err != nil || !slices.Equal(got.votes, want) {
 			t.Errorf("from %d: %v, %v; want %v", from, got, err, want)
 		}
 	}
 	// A vote on what is pending, in a file that begins before the next height, is enough; a file
 	// that begins within that height is not.
-	if got, err := voted(head, 1, 7, wire.Key{Number: 5}); err != nil || !slices.Equal(got, []wire.EffectVote{vote(5, 5)}) {
+	if got, err := voted(head, 1, 7, wire.Key{Number: 5}); err != nil || !slices.Equal(got.votes, []wire.EffectVote{vote(5, 5)}) {
 		t.Errorf("with block 5 pending: %v, %v", got, err)
 	}
-	if got, err := voted(head, 1, 6, wire.Key{Number: 5}); err != nil || !slices.Equal(got, []wire.EffectVote{vote(3, 3), vote(5, 5)}) {
+	if got, err := voted(head, 1, 6, wire.Key{Number: 5}); err != nil || !slices.Equal(got.votes, []wire.EffectVote{vote(3, 3), vote(5, 5)}) {
 		t.Errorf("with block 5 pending, at height 6: %v, %v", got, err)
 	}
-	if got, err := voted(filepath.Join(t.TempDir(), "wal"), 1, 2, wire.Key{}); err != nil || got != nil {
+	for _, c := range []struct {
+		from, last int64
+		lost       bool
+	}{
+		{6, 8, false}, {6, 9, true}, // the log is of another node, or an old copy
+		{10, 9, false}, // nothing of those heights is voted on any more
+		{1, 8, true},   // its first files are gone
+	} {
+		if got, err := voted(head, c.from, c.from, wire.Key{}); err != nil || got.lost(c.last) != c.lost {
+			t.Errorf("from %d: %+v, %v; lost to a node that signed for %d: want %v", c.from, got, err, c.last, c.lost)
+		}
+	}
+	if got, err := voted(filepath.Join(t.TempDir(), "wal"), 1, 2, wire.Key{}); err != nil || got.votes != nil || got.lost(0) || !got.lost(1) {
 		t.Errorf("without a log: %v, %v", got, err)
 	}
 }

@@ -3,7 +3,9 @@ package node
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -97,5 +99,64 @@ func TestAVoteOutlivesACrash(t *testing.T) {
 	defer mu.Unlock()
 	if len(votes) != 1 {
 		t.Errorf("acme voted %d times for one execution: %+v", len(votes), votes)
+	}
+}
+
+// E5 without CometBFT's log: acme's node stops while a block is pending on which it voted. It loses
+// the log, and its database is put right meanwhile. It does not vote on that block, and goes on
+// signing.
+func TestANodeWithoutItsLogContradictsNoVote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes take some seconds")
+	}
+	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
+	acme := membersOf(t, nodes, "acme", "bolt", "cargo", "delta")[0]
+	nodes[0].db.Tamper("row 7")
+	for i, r := range nodes[:3] {
+		r.db.Down(i > 0) // bolt and cargo vote nothing on effects, so that the block stays pending
+		r.start()
+	}
+	var mu sync.Mutex
+	var votes []wire.EffectVote // acme's, each once
+	var last int64              // height of its last precommit
+	s := meet(t, nodes[3], nodes[1])
+	s.hear(func(v *cmtproto.Vote) {
+		if v.Type != cmtproto.PrecommitType || string(v.ValidatorAddress) != string(acme.address) {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(last, v.Height)
+		if vote, err := wire.DecodeEffectVote(v.Extension); err == nil && !slices.Contains(votes, vote) {
+			votes = append(votes, vote)
+		}
+	})
+	heard := func() (int, int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(votes), last
+	}
+	client := nodes[1].dial()
+	eventually(t, patience, "orders", func() bool {
+		_, err := client.Submit(t.Context(), "bank", sql("UPDATE t SET x = 1"))
+		return err == nil
+	})
+	eventually(t, patience, "acme votes", func() bool { n, _ := heard(); return n > 0 })
+	nodes[0].stop()
+	_, before := heard()
+	if err := os.RemoveAll(filepath.Join(nodes[0].home.Data(), "cs.wal")); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].db = backendtest.NewDatabase()
+	nodes[0].backend = func() backend.Backend { return backendtest.Open(nodes[0].db, time.Minute) }
+	nodes[0].start()
+	for more := range int64(3) {
+		eventually(t, patience, "acme signs at a later height", func() bool { _, height := heard(); return height > before+1+more })
+	}
+	if n, _ := heard(); n != 1 {
+		t.Errorf("acme voted %d times: %+v", n, votes)
+	}
+	if !strings.Contains(nodes[0].log.String(), "not_on_block=1 round=0") {
+		t.Error("the log does not say on which block acme does not vote")
 	}
 }
