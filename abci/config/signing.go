@@ -16,6 +16,8 @@ type Signing struct {
 	// DoubtSince is since when the key may have signed what its last signature does not tell; nil:
 	// it has not. The node waits for heights that the key cannot have been used for.
 	DoubtSince *time.Time `json:"doubt_since,omitempty"`
+	// Joins tells that the node joins by a snapshot, and has not come to the block after it.
+	Joins bool `json:"joins,omitempty"`
 	// Elsewhere tells that another process signs with the key. The node signs nothing until an
 	// operator says so; nil: it knows of none.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`

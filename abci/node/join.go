@@ -60,6 +60,9 @@ func (n *node) prepareJoin() error {
 	if err := app.NewStore(n.store).Forget(); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
+	if err := n.silence.joins(); err != nil {
+		return err
+	}
 	n.join = join
 	if n.doc.state.Parameters.SnapshotEvery == 0 {
 		n.log.Warn("the genesis does not set snapshot_every: there is a snapshot to join by only if governance has set it since")

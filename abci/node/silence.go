@@ -244,9 +244,49 @@ func (s *silence) heard(vote *types.Vote) {
 	s.learn(string(vote.ValidatorAddress), vote.Height, func(g *signer.Guard, order signer.Standing) bool { return g.Heard(at, vote.Signature, order) })
 }
 
+// joins is told that the node joins by a snapshot: it does not see the blocks before.
+func (s *silence) joins() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.Joins = true
+	return s.home.KeepSigning(s.kept)
+}
+
+// joined looks at the keys once the node is at the first order block after a snapshot. A home that
+// joins may be an old copy of one whose node went on, and signed in blocks that it never sees.
+// Where the others decide without a key, blocks after the snapshot may show none of these
+// signatures: it waits (A14). Otherwise each block shows one. Called with mu held.
+func (s *silence) joined() {
+	doubts := false
+	for address, g := range s.guards {
+		used := s.keys[address].Last != nil && s.keys[address].Last.Height > 0
+		if p := s.powers(address); used && p.Key > 0 && p.OthersSuffice() && !g.Doubts() {
+			g.Doubt()
+			doubts = true
+		}
+	}
+	s.kept.Joins = false
+	if doubts {
+		now := time.Now().UTC()
+		s.kept.DoubtSince = &now
+		s.log.Info("the node has joined by a snapshot, and its validator key may have signed in blocks before: it signs only for heights that the key cannot have been used for")
+		if s.lost != nil {
+			s.lost.doubted()
+		}
+	}
+	if err := s.home.KeepSigning(s.kept); err != nil {
+		s.log.Error("a restart may forget that the node must not sign", "error", err)
+	}
+}
+
 // decided takes an order block: which keys precommitted the block before it, and of which it has
 // evidence.
 func (s *silence) decided(height int64, commit abci.CommitInfo, evidence []abci.Misbehavior) {
+	s.mu.Lock()
+	if s.kept.Joins {
+		s.joined()
+	}
+	s.mu.Unlock()
 	for _, v := range commit.Votes {
 		if v.BlockIdFlag == cmtproto.BlockIDFlagCommit || v.BlockIdFlag == cmtproto.BlockIDFlagNil {
 			s.learn(string(v.Validator.Address), height-1, func(g *signer.Guard, order signer.Standing) bool { return g.Decided(height-1, order) })

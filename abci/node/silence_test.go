@@ -44,8 +44,13 @@ type signing struct {
 // signs makes the homes of four organisations, and the node of the first.
 func signs(t *testing.T) *signing {
 	t.Helper()
+	return signsAmong(t, "acme", "bolt", "cargo", "delta")
+}
+
+func signsAmong(t *testing.T, organisations ...string) *signing {
+	t.Helper()
 	homes, err := config.Testnet{
-		Dir: filepath.Join(t.TempDir(), "net"), ChainID: "test", Organisations: []string{"acme", "bolt", "cargo", "delta"}, BasePort: 26656, Mode: config.Balanced, Now: time.Now(),
+		Dir: filepath.Join(t.TempDir(), "net"), ChainID: "test", Organisations: organisations, BasePort: 26656, Mode: config.Balanced, Now: time.Now(),
 	}.Create()
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +260,51 @@ func TestATwinIsSeenInDecidedBlocksAndEvidence(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// An old copy of a home joins by a snapshot: newer signatures of its key are in blocks that it
+// never sees. It signs only where the key cannot have signed, also after restarts. Where each block
+// needs the key, the blocks after the snapshot show whether there are newer ones.
+func TestAnOldCopyThatJoinsSignsNothingTwice(t *testing.T) {
+	s := signs(t)
+	_, err := s.sign(7)
+	s.must(err)
+	at := map[string]int64{"bolt": 20, "cargo": 20, "delta": 20}
+	s.start(at, true)
+	s.must(s.silence.joins())
+	s.start(at, true)
+	s.silence.decided(16, abci.CommitInfo{}, nil)
+	for range 2 {
+		s.next = 21
+		if _, err := s.sign(21); !errors.Is(err, signer.ErrSilent) || s.asked() {
+			t.Fatalf("where the key may have signed: %v", err)
+		}
+		s.start(at, true)
+		s.silence.decided(17, abci.CommitInfo{}, nil)
+	}
+	s.next = 22
+	_, err = s.sign(22)
+	s.must(err)
+
+	s = signsAmong(t, "acme", "bolt", "cargo")
+	_, err = s.sign(7)
+	s.must(err)
+	s.start(at, true)
+	s.must(s.silence.joins())
+	s.silence.decided(16, abci.CommitInfo{}, nil)
+	_, err = s.sign(17)
+	s.must(err)
+	address := s.keys.counts().Key.Address
+	s.silence.decided(19, abci.CommitInfo{Votes: []abci.VoteInfo{{Validator: abci.Validator{Address: address}, BlockIdFlag: cmtproto.BlockIDFlagCommit}}}, nil)
+	if _, err := s.sign(20); err == nil {
+		t.Error("it signs after a block with a newer signature")
+	}
+
+	unused := signs(t)
+	s.must(unused.silence.joins())
+	unused.silence.decided(16, abci.CommitInfo{}, nil)
+	_, err = unused.sign(17)
+	s.must(err)
 }
 
 // An operator who knows up to where a lost key signed has it sign beyond, where no others can tell.

@@ -161,6 +161,9 @@ func NewGuard(last *Last, doubt, stopped bool) *Guard {
 // Doubts reports whether the key waits, or has stopped: May needs the standing of the order.
 func (g *Guard) Doubts() bool { return g.doubt || g.stopped }
 
+// Doubt is told that the key may have signed more than is known here.
+func (g *Guard) Doubt() { g.doubt = true }
+
 // Stopped reports whether the key signs elsewhere.
 func (g *Guard) Stopped() bool { return g.stopped }
 
