@@ -20,10 +20,9 @@ type Evidence struct {
 const (
 	evidencePerOrganisation = 8 // one piece for each of so many executions, the first ones
 	evidenceMax             = 256
-	heardMax                = 8 // executions on which an organisation's votes are remembered
 )
 
-// heard is the first vote that this node saw of an organisation on an execution; its signature
+// heard is the vote that this node saw first of an organisation on an execution; its signature
 // holds.
 type heard struct {
 	vote      wire.EffectVote
@@ -37,20 +36,14 @@ func (h heard) Key() wire.Key { return h.vote.Key() }
 // watch compares the votes that this node sees on executions of now, live and on the chain. It is
 // local and enters no answer to CometBFT.
 type watch struct {
-	heard map[string]wire.FirstVotes[heard] // by organisation
-	found []Evidence                        // bounded; count goes on
+	heard wire.HeardVotes[heard]
+	found []Evidence // bounded; count goes on
 	count uint64
 }
 
 // see takes a vote whose signature holds and returns evidence that is new.
-func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, pending *order.Pending) *Evidence {
-	if w.heard == nil {
-		w.heard = map[string]wire.FirstVotes[heard]{}
-	}
-	list := w.heard[organisation]
-	// Votes on the pending block stay: votes on other proposals make nobody forget them.
-	first := list.Take(heard{vote: vote, signed: signed}, heardMax, func(h heard) bool { return pending != nil && h.Key() == pending.Key() })
-	w.heard[organisation] = list
+func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, tip uint64) *Evidence {
+	first := w.heard.Take(organisation, heard{vote: vote, signed: signed}, tip)
 	if first == nil || first.vote == vote || first.convicted {
 		return nil
 	}
@@ -74,17 +67,14 @@ func (w *watch) keeps(organisation string) bool {
 	return pieces < evidencePerOrganisation && len(w.found) < evidenceMax
 }
 
-// forget drops the votes on executions that are over.
-func (w *watch) forget(state *order.State) {
-	for name, list := range w.heard {
-		list.Forget(func(h heard) bool {
-			p := state.Pending()
-			return h.vote.Number <= state.LastOrdered() && (p == nil || h.Key() != p.Key())
-		})
-		if w.heard[name] = list; len(list) == 0 {
-			delete(w.heard, name)
-		}
+// decided follows the order: votes on blocks before the pending one are over.
+func (w *watch) decided(state *order.State) {
+	over := state.LastOrdered()
+	if p := state.Pending(); p != nil {
+		w.heard.Decided(p.Key())
+		over = p.Number - 1
 	}
+	w.heard.Forget(over)
 }
 
 // watchChain compares votes on the chain with those that were heard: an organisation may tell
@@ -94,15 +84,15 @@ func (a *App) watchChain(state *order.State, votes []order.Vote) {
 		if vote, err := wire.DecodeEffectVote(v.Extension); err == nil {
 			a.watchVote(v.Organisation, vote, &wire.ExtendedVote{
 				ValidatorAddress: v.Validator, Height: v.Height, Round: v.Round, Extension: v.Extension, Signature: v.Signature,
-			}, state.Pending())
+			}, state.LastOrdered())
 		}
 	}
-	a.watch.forget(state)
+	a.watch.decided(state)
 }
 
 // watchVote takes a vote whose signature holds. Called with mu held.
-func (a *App) watchVote(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, pending *order.Pending) {
-	e := a.watch.see(organisation, vote, signed, pending)
+func (a *App) watchVote(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, tip uint64) {
+	e := a.watch.see(organisation, vote, signed, tip)
 	if e == nil {
 		return
 	}

@@ -100,20 +100,20 @@ func TestEvidenceIsBounded(t *testing.T) {
 	block := c.order(1)
 	pending := block.Key()
 	c.precommit(1, c.height, voteOf(1, pending, 1))
-	const proposals = 3 * heardMax
+	const proposals = 3 * wire.HeardMax
 	for i := range byte(proposals) {
 		key := wire.Key{Number: 2, OrderHash: wire.Hash{i, 1}}
 		c.precommit(1, c.height+1, voteOf(1, key, 1))
 		c.precommit(1, c.height+1, voteOf(1, key, 2))
 	}
-	if found, count := c.app.Evidence(), c.app.EvidenceCount(); len(found) != evidencePerOrganisation || count != proposals {
-		t.Errorf("%d pieces of evidence kept, %d counted; want %d and %d", len(found), count, evidencePerOrganisation, proposals)
+	if found, count := c.app.Evidence(), c.app.EvidenceCount(); len(found) != evidencePerOrganisation || count != wire.HeardMax {
+		t.Errorf("%d pieces of evidence kept, %d counted; want %d and %d", len(found), count, evidencePerOrganisation, wire.HeardMax)
 	}
-	if n := len(c.app.watch.heard["o1"]); n > heardMax {
-		t.Errorf("votes on %d executions are remembered, want at most %d", n, heardMax)
+	if ordered, next := c.app.watch.heard.Kept("o1"); ordered != 1 || next != wire.HeardMax {
+		t.Errorf("votes on %d and %d executions are remembered, want 1 and %d", ordered, next, wire.HeardMax)
 	}
 	c.precommit(1, c.height, voteOf(1, pending, 2))
-	if count := c.app.EvidenceCount(); count != proposals+1 {
+	if count := c.app.EvidenceCount(); count != wire.HeardMax+1 {
 		t.Error("the vote on the pending block was forgotten")
 	}
 	c.precommit(2, c.height, voteOf(2, pending, 1))

@@ -28,7 +28,7 @@ func (a *App) Precommitted(v *cmttypes.Vote) {
 		return
 	}
 	a.mu.Lock()
-	a.watchVote(organisation, vote, signed, state.Pending()) // the own ones, too: keys may be in use twice
+	a.watchVote(organisation, vote, signed, state.LastOrdered()) // the own ones, too: keys may be in use twice
 	a.mu.Unlock()
 	if organisation != a.opt.Organisation {
 		a.opt.Effects.Seen(organisation, vote)

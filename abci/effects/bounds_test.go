@@ -58,10 +58,10 @@ func TestMemoryIsBoundedWhateverOthersSend(t *testing.T) {
 		}
 		c.Step(1, Decided{Height: 0, Certificate: &wire.Certificate{Number: 100 + i}})
 	}
-	if b := c.votes["b"]; len(b.ordered) > votesPerOrgMax || len(b.next) > votesPerOrgMax || len(c.votes) > wire.OrganisationsMax || len(c.ballots) > ballotsMax ||
+	if ordered, next := c.votes.Kept("b"); max(ordered, next) > wire.HeardMax || c.votes.Organisations() > wire.OrganisationsMax || len(c.ballots) > ballotsMax ||
 		len(c.blocks) > blocksAhead || len(c.certs) > blocksAhead {
-		t.Fatalf("%+v of b, of %d organisations, %d ballots, %d blocks, %d certificates",
-			c.votes["b"], len(c.votes), len(c.ballots), len(c.blocks), len(c.certs))
+		t.Fatalf("%d and %d votes of b, of %d organisations, %d ballots, %d blocks, %d certificates",
+			ordered, next, c.votes.Organisations(), len(c.ballots), len(c.blocks), len(c.certs))
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 const (
 	blocksAhead    = 4  // decided blocks and certificates kept beyond the database's position
 	ballotsMax     = 32 // own votes: one per execution
-	votesPerOrgMax = 8  // live votes of one organisation, of each kind (heard); the order passes on those of its organisations alone
 	rejoinAttempts = 5
 	progressMS     = 10_000 // between two reports of how far executing all blocks again has come
 )
@@ -107,7 +106,7 @@ type Core struct {
 	proof    *wire.Certificate
 	// votes are the first live votes of the other organisations (E3), ballots this one's own,
 	// oldest first (E5).
-	votes   map[string]*heard
+	votes   wire.HeardVotes[wire.EffectVote]
 	ballots wire.FirstVotes[ballot]
 	// unknown are executions on which this organisation says nothing, unless it is known what it
 	// said before (E5).
@@ -171,7 +170,6 @@ func NewCore(cfg Config) (*Core, error) {
 		adopts: adopts,
 		blocks: map[uint64]*wire.OrderedBlock{},
 		certs:  map[uint64]*wire.Certificate{},
-		votes:  map[string]*heard{},
 	}, nil
 }
 
@@ -281,9 +279,7 @@ func (c *Core) decided(e Decided) {
 			c.report(Report{What: RoundAdvanced, Number: b.Number, Round: b.Round})
 		}
 		c.ordered = max(c.ordered, b.Number)
-		for _, h := range c.votes {
-			h.decided(b.Key())
-		}
+		c.votes.Decided(b.Key())
 		c.keepBlock(b)
 	}
 	if p := c.proposal; p != nil && (p.Number <= c.ordered || p.Height <= e.Height) {

@@ -156,11 +156,7 @@ func (c *Core) prune() {
 			delete(c.certs, k)
 		}
 	}
-	for org, h := range c.votes {
-		if h.forget(n); h.empty() {
-			delete(c.votes, org)
-		}
-	}
+	c.votes.Forget(n)
 	c.ballots.Forget(func(b ballot) bool { return b.vote.Number < n })
 }
 

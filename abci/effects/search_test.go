@@ -123,9 +123,8 @@ func (w *world) fingerprint() string {
 		}
 		fmt.Fprint(&s, c.ladder.number, c.ladder.step, c.ladder.needRepair, c.ladder.deviated, c.ladder.sound, c.ladder.unadoptable, slices.Sorted(maps.Keys(c.blocks)), slices.Sorted(maps.Keys(c.certs)))
 		for _, org := range w.orgs {
-			if h := c.votes[org]; h != nil {
-				fmt.Fprint(&s, len(h.ordered), len(h.next), h.beyond, h.unheard)
-			}
+			ordered, next := c.votes.Kept(org)
+			fmt.Fprint(&s, ordered, next)
 		}
 	}
 	return s.String()

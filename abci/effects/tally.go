@@ -10,15 +10,10 @@ func (c *Core) voteSeen(e VoteSeen) {
 		return
 	}
 	v := e.Vote
-	h := c.votes[e.Organisation]
-	if v.Number <= c.position.Number || h == nil && len(c.votes) >= wire.OrganisationsMax {
+	if v.Number <= c.position.Number {
 		return
 	}
-	if h == nil {
-		h = &heard{}
-		c.votes[e.Organisation] = h
-	}
-	if before := h.take(v, c.ordered); before != nil && *before != v {
+	if before := c.votes.Take(e.Organisation, v, c.ordered); before != nil && *before != v {
 		c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
 	}
 }
@@ -86,12 +81,10 @@ func (c *Core) count(k wire.Key, hash wire.Hash) (same, others int) {
 			others++
 		}
 	}
-	for org, h := range c.votes {
-		switch v := h.of(k); {
-		case v == nil:
-		case v.IsFor(org, hash):
+	for org, v := range c.votes.First(k) {
+		if v.IsFor(org, hash) {
 			same++
-		default:
+		} else {
 			others++
 		}
 	}
