@@ -126,7 +126,8 @@ func (s *silence) waits(counts *config.Signer) bool {
 func (s *silence) standing(address string, height int64) signer.Standing {
 	p := s.powers(address)
 	reach := s.look(p)
-	first := p.Key > 0 && s.order != nil && !s.order.counted(height-1, []byte(address)) && s.reports.Begins(height, p)
+	// A doubt that is kept on disk comes from an earlier process, which may have begun this height.
+	first := s.kept.DoubtSince == nil && p.Key > 0 && s.order != nil && !s.order.counted(height-1, []byte(address)) && s.reports.Begins(height, p)
 	return signer.Standing{Reach: reach, First: first}
 }
 

@@ -352,3 +352,21 @@ func TestADamagedLastSignatureKeepsANodeFromStarting(t *testing.T) {
 	_, err = s.sign(10)
 	s.must(err)
 }
+
+// A machine is lost while it works on the first order block, which nobody has decided. The standby
+// that takes over signs nothing for that block, also after a restart: the lost one may have.
+func TestATakeOverDoesNotBeginTheChainAgain(t *testing.T) {
+	s := signs(t)
+	now := time.Now()
+	s.loseData()
+	s.must(s.home.KeepSigning(config.Signing{DoubtSince: &now})) // as TakeOver does
+	for range 2 {
+		s.start(map[string]int64{"bolt": 1, "cargo": 1, "delta": 1}, false)
+		if _, err := s.sign(1); !errors.Is(err, signer.ErrSilent) {
+			t.Fatalf("%v, want that it waits", err)
+		}
+	}
+	s.next = 3
+	_, err := s.sign(3)
+	s.must(err)
+}
