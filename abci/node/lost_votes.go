@@ -137,26 +137,27 @@ func (l *lostVotes) keep(kept keptLostVotes) {
 	}
 }
 
-// votesOnDisk are the last votes on effects of a stopped node, by the disk that it left.
-func votesOnDisk(home config.Home) ([][]byte, error) {
+// votesOnDisk are the last votes on effects of a stopped node, by the disk that it left, and what
+// that node did not know itself of an earlier one.
+func votesOnDisk(home config.Home) (keptLostVotes, error) {
 	logged, err := lastVotes(filepath.Join(home.Data(), "cs.wal", "wal"))
 	if err != nil {
-		return nil, err
+		return keptLostVotes{}, err
 	}
 	db, err := openOwnStore(home.Data())
 	if err != nil {
-		return nil, fmt.Errorf("open the lost node's store: %w", err)
+		return keptLostVotes{}, fmt.Errorf("open the lost node's store: %w", err)
 	}
 	defer db.Close()
 	kept, err := (&ownVotes{db: db}).open()
-	if err != nil {
-		return nil, err
+	lost, errLost := memory{db}.LostVotes()
+	if err := errors.Join(err, errLost); err != nil {
+		return keptLostVotes{}, err
 	}
-	var votes [][]byte
 	for _, vote := range append(kept, logged...) {
-		votes = append(votes, vote.Encode())
+		lost.Voted = append(lost.Voted, vote.Encode())
 	}
-	return votes, nil
+	return lost, nil
 }
 
 var lostVotesKey = []byte("node/lost-votes")
@@ -213,7 +214,7 @@ func takeVotes(db dbm.DB, from config.Home, signed bool) error {
 	if signed {
 		kept.Known = votedHere
 		var err error
-		if kept.Voted, err = votesOnDisk(from); err != nil {
+		if kept, err = votesOnDisk(from); err != nil {
 			return fmt.Errorf("the lost node's votes on effects: %w", err)
 		}
 	}

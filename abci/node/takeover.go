@@ -46,18 +46,32 @@ func TakeOver(home, from config.Home, signed bool) error {
 	if err := takeVotes(db, from, signed); err != nil {
 		return err
 	}
+	if err := takeDoubts(home, from, signed, c.Consensus.SignerListen != ""); err != nil {
+		return err
+	}
 	if c.Consensus.SignerListen == "" {
-		if !signed {
-			now := time.Now().UTC()
-			if err := home.KeepSigning(config.Signing{DoubtSince: &now}); err != nil {
-				return err
-			}
-		}
 		if err := takeValidatorKey(home, from, registry, c.Organisation, signed); err != nil {
 			return err
 		}
 	}
 	return home.EndStandby()
+}
+
+// takeDoubts keeps why the new node does not just sign. With the lost node's disk that is what kept
+// the lost node from it. Without, the node does not know the last signature, unless a signer does.
+func takeDoubts(home, from config.Home, signed, signer bool) error {
+	var kept config.Signing
+	var err error
+	switch now := time.Now().UTC(); {
+	case signed:
+		kept, err = from.Signing()
+	case !signer:
+		kept.DoubtSince = &now
+	}
+	if err != nil || kept == (config.Signing{}) {
+		return err
+	}
+	return home.KeepSigning(kept)
 }
 
 // registryOf is the registry that a home's node knew last.

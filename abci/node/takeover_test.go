@@ -2,8 +2,10 @@ package node
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,38 @@ func TestAStandbyTakesTheLastSignatureOver(t *testing.T) {
 	}
 	if height := signedLast(t, spare, lost); height != 41 {
 		t.Errorf("the last signature is of height %d, want 41", height)
+	}
+}
+
+// What kept the lost node from signing, or from voting on effects, travels with its disk: it had
+// taken over itself, or had heard of a second process with its key.
+func TestDoubtsTravelWithTheDisk(t *testing.T) {
+	spare, lost, _ := spareOf(t, unchanged)
+	now := time.Now().UTC()
+	want := config.Signing{DoubtSince: &now, Elsewhere: &config.Elsewhere{Height: 7, At: now}}
+	if err := lost.KeepSigning(want); err != nil {
+		t.Fatal(err)
+	}
+	unknown := keptLostVotes{All: true, Voted: [][]byte{wire.NewStuckVote(wire.Key{Number: 6}, 1).Encode()}}
+	db, err := openOwnStore(lost.Data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(memory{db}.KeepLostVotes(unknown), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := TakeOver(spare, lost, true); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := spare.Signing(); err != nil || !reflect.DeepEqual(kept, want) {
+		t.Errorf("%+v, %v, want %+v", kept, err, want)
+	}
+	if db, err = openOwnStore(spare.Data()); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if kept, err := (memory{db}).LostVotes(); err != nil || !reflect.DeepEqual(kept, unknown) {
+		t.Errorf("%+v, %v, want %+v", kept, err, unknown)
 	}
 }
 
