@@ -18,6 +18,9 @@ type Signing struct {
 	DoubtSince *time.Time `json:"doubt_since,omitempty"`
 	// Joins tells that the node joins by a snapshot, and has not come to the block after it.
 	Joins bool `json:"joins,omitempty"`
+	// Found tells that the node found signatures of the key which it did not make, and that nobody
+	// has said that their process ended. It waits for some more heights.
+	Found bool `json:"found,omitempty"`
 	// Elsewhere tells that another process signs with the key. The node signs nothing until an
 	// operator says so; nil: it knows of none.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`

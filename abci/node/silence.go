@@ -75,6 +75,9 @@ func (s *silence) guard(key *config.Signer) *signer.Guard {
 	if g == nil {
 		lost := key.Last != nil && key.Last.Height == 0 && !key.Unused()
 		g = signer.NewGuard(key.Last, lost || s.kept.DoubtSince != nil, s.kept.Elsewhere != nil)
+		if s.kept.Found {
+			g.Suspect()
+		}
 		s.guards[address], s.keys[address] = g, key
 		if g.Doubts() && !g.Stopped() {
 			s.log.Info("what a validator key signed last is not known: it signs only for heights that it cannot have been used for", "validator", key.Key.Address)
@@ -153,7 +156,7 @@ func (s *silence) mayNow(key *config.Signer, height int64) error {
 	case !errors.Is(err, signer.ErrSilent):
 		return err
 	case standing.Reach > 0:
-		return fmt.Errorf("%w: it signs after order block %d, up to which it may have been used", err, standing.Reach+1)
+		return fmt.Errorf("%w: it signs after order block %d", err, g.Until(standing.Reach))
 	}
 	return fmt.Errorf("%w: it waits until all of these have told how far the order is: %s", err, strings.Join(s.reports.Missing(s.powers(address)), ", "))
 }
@@ -217,7 +220,7 @@ func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) err
 	if s.kept.DoubtSince == nil {
 		return nil
 	}
-	s.kept.DoubtSince = nil
+	s.kept.DoubtSince, s.kept.Found = nil, false
 	return s.home.KeepSigning(s.kept)
 }
 
@@ -318,7 +321,7 @@ func (s *silence) keep(g *signer.Guard, height int64) {
 		next.Elsewhere = &config.Elsewhere{Height: height, At: now}
 		s.log.Error("another process signs with this node's validator key: this node signs nothing any more. Stop the other one for good, then \"chainify sign-again\"", "height", height)
 	case !g.Stopped() && next.DoubtSince == nil:
-		next.DoubtSince = &now
+		next.DoubtSince, next.Found = &now, true
 		s.log.Warn("this node's validator key signed what this node did not: it signs nothing before heights that the key cannot have been used for", "height", height)
 	default:
 		return

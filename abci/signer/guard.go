@@ -130,6 +130,7 @@ const madeMax = 512
 // runs signs nothing here any more.
 type Guard struct {
 	doubt   bool // what the key signed last is not known
+	found   bool // the guard found that out, by signatures whose process may still run
 	stopped bool
 	// open: this process has signed nothing, and knows of no signature before.
 	open bool
@@ -176,10 +177,25 @@ func (g *Guard) May(height int64, order Standing) error {
 		return nil
 	case order.First && g.elsewhere == 0 && g.from.Height == 0:
 		return nil
-	case order.Reach > 0 && height > beyond(order.Reach):
+	case order.Reach > 0 && height > g.Until(order.Reach):
 		return nil
 	}
 	return ErrSilent
+}
+
+// Suspect has a doubt be one that a guard of before found out.
+func (g *Guard) Suspect() { g.found = true }
+
+// watched is for how many more heights a guard looks on whose key signed what it did not make. A
+// process that still signs is heard of by then: votes of a height are in the next block.
+const watched = 8
+
+// Until is the last height for which a key in doubt signs nothing.
+func (g *Guard) Until(reach int64) int64 {
+	if g.found {
+		return beyond(min(reach, math.MaxInt64-1-watched)) + watched
+	}
+	return beyond(reach)
 }
 
 // beyond is the last height that an earlier process can have signed for.
@@ -195,7 +211,7 @@ func (g *Guard) judge(order Standing) {
 func (g *Guard) Made(at Step, signature []byte) {
 	switch {
 	case g.doubt:
-		g.doubt, g.open, g.elsewhere, g.from, g.made = false, false, 0, Step{Height: at.Height}, nil
+		g.doubt, g.found, g.open, g.elsewhere, g.from, g.made = false, false, false, 0, Step{Height: at.Height}, nil
 	case g.open:
 		g.open, g.from = false, at
 	}
@@ -244,6 +260,7 @@ func (g *Guard) Twice(height int64, order Standing) bool {
 }
 
 func (g *Guard) doubts(height int64, order Standing) bool {
+	g.found = g.found || !g.doubt
 	g.doubt, g.elsewhere = true, max(g.elsewhere, height)
 	g.judge(order)
 	return true

@@ -137,17 +137,35 @@ func TestARestoredHomeWaitsAndSignsAgain(t *testing.T) {
 	if !g.Decided(57, Standing{}) || g.Stopped() {
 		t.Fatal("it is to wait until the others reported")
 	}
-	for height, may := range map[int64]bool{58: false, 101: false, 102: true} {
+	for height, may := range map[int64]bool{58: false, 102: false, 101 + watched: false, 102 + watched: true} {
 		if err := g.May(height, Standing{Reach: 100}); (err == nil) != may {
 			t.Errorf("height %d: %v", height, err)
 		}
 	}
-	g.Made(Step{102, 0, stepPrevote}, []byte("new"))
+	g.Made(Step{110, 0, stepPrevote}, []byte("new"))
 	if g.Heard(Step{101, 0, stepPrecommit}, []byte("of before"), Standing{Reach: 100}) {
 		t.Error("what was signed before is news")
 	}
-	if !g.Heard(Step{103, 0, stepPrevote}, []byte("elsewhere"), Standing{Reach: 100}) || !g.Stopped() {
+	if !g.Heard(Step{111, 0, stepPrevote}, []byte("elsewhere"), Standing{Reach: 100}) || !g.Stopped() {
 		t.Error("a process that signs now is none of before")
+	}
+}
+
+// A machine comes back whose key signs elsewhere by now. It hears of that before it signs.
+func TestAMachineThatComesBackStops(t *testing.T) {
+	order := Standing{Reach: 100}
+	g := NewGuard(&Last{Height: 41, Step: stepPrecommit, Signature: []byte("old")}, false, false)
+	g.Decided(57, order)
+	// Restarted, it still waits for as long.
+	again := NewGuard(&Last{Height: 41, Step: stepPrecommit, Signature: []byte("old")}, true, false)
+	again.Suspect()
+	for _, g := range []*Guard{g, again} {
+		if err := g.May(102, order); err == nil {
+			t.Error("it signs at the height at which the other process may begin")
+		}
+		if !g.Decided(102, order) || !g.Stopped() {
+			t.Error("a process that signs now is none of before")
+		}
 	}
 }
 
