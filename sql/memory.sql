@@ -12,16 +12,6 @@ CREATE FUNCTION caught() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN repeat
 SELECT ok, sqlstate, message FROM test.run('SELECT caught()');
 
 -- Many values: this process has a bound, and the node is told which transaction came to it.
-CREATE FUNCTION test.raised(VARIADIC sqls text[]) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    said text;
-BEGIN
-    RETURN (SELECT string_agg(coalesce(sqlstate, 'done'), ' ') FROM test.run(VARIADIC sqls));
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
-    RETURN SQLSTATE || ' ' || SQLERRM || ', ' || regexp_replace(said, 'block \d+|\n.*', '', 'g');
-END
-$$;
 SHOW chainify.block_memory;
 SHOW maintenance_work_mem; -- on top
 SET chainify.block_memory = '64MB';

@@ -52,16 +52,6 @@ FROM unnest(ARRAY[test.chain(900), test.chain(1100), test.chain(100000), test.in
 
 -- What only the machine knows ends the block, and names the transaction: a function that caught it as well.
 CREATE FUNCTION parses(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM repeat('[', n)::json; RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END $$;
-CREATE FUNCTION test.raised(VARIADIC sqls text[]) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    said text;
-BEGIN
-    RETURN (SELECT string_agg(coalesce(sqlstate, 'done'), ' ') FROM test.run(VARIADIC sqls));
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
-    RETURN SQLSTATE || ' ' || SQLERRM || ', ' || regexp_replace(said, 'block \d+|\n.*', '', 'g');
-END
-$$;
 SELECT test.raised('SELECT 1', 'SELECT repeat(''['', 1000000)::json');
 SELECT test.raised('SELECT parses(1000000)');
 -- So does an error that PostgreSQL does not expect of itself.

@@ -135,6 +135,17 @@ BEGIN
     RETURN (test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs))).hash;
 END
 $$;
+-- What became of each transaction, or the error that ended the block.
+CREATE FUNCTION test.raised(VARIADIC sqls text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    said text;
+BEGIN
+    RETURN (SELECT string_agg(coalesce(sqlstate, 'done'), ' ') FROM test.run(VARIADIC sqls));
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
+    RETURN SQLSTATE || ' ' || SQLERRM || ', ' || regexp_replace(said, 'block \d+|\n.*', '', 'g');
+END
+$$;
 -- What `asked`, a call of test.deploy or the like, refuses after each of these commands. The commands are undone.
 CREATE FUNCTION test.refusals(asked text, VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
