@@ -21,7 +21,7 @@ BEGIN
     END IF;
 END
 $$;
-SELECT coalesce(current_setting('test.sessions', true), 'off') = 'on' AS sessions \gset
+SELECT coalesce(current_setting('test.sessions', true), 'off') <> 'off' AS sessions \gset
 GRANT chainify_client TO alice;
 GRANT chainify_admin TO admin;
 GRANT CREATE ON SCHEMA public TO alice;
