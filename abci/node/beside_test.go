@@ -1,9 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +19,8 @@ import (
 	cmtlog "github.com/cometbft/cometbft/libs/log"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
+	"github.com/cometbft/cometbft/privval"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
@@ -387,6 +391,85 @@ func TestAVoteIsKeptBeforeCometBFTHasIt(t *testing.T) {
 		votes, err := again.open()
 		if err != nil || slices.Contains(votes, v) != (name == "kept") || len(answer.VoteExtension) > 0 != (name == "kept") {
 			t.Errorf("%s: stored %v, given %x, %v", name, votes, answer.VoteExtension, err)
+		}
+	}
+}
+
+// asksToSign is a CometBFT of the home that asks its signer and does nothing else, until end.
+func asksToSign(t *testing.T, home config.Home) (client *privval.SignerClient, end func()) {
+	t.Helper()
+	c, err := config.Load(string(home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := c.Sockets(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", strings.TrimPrefix(sockets.Signer, "unix://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := privval.NewSignerListenerEndpoint(cmtlog.NewNopLogger(), privval.NewUnixListener(l))
+	if client, err = privval.NewSignerClient(endpoint, "test"); err == nil {
+		err = client.WaitForConnection(patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, func() {
+		if err := endpoint.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A CometBFT that ended in the middle of a height, and lost its own log, asks for signatures again.
+// It gets those of before, with their time, or none. The same holds after a restart of the node.
+func TestACometBFTThatAsksAgainGetsNoOtherSignature(t *testing.T) {
+	r := newNetwork(t, "acme", "bolt")[0]
+	r.beside = true
+	r.start()
+	key, err := r.home.Validator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vote := func(kind cmtproto.SignedMsgType, block byte, second int64) *cmtproto.Vote {
+		hash := bytes.Repeat([]byte{block}, 32)
+		return &cmtproto.Vote{
+			Type: kind, Height: 1, BlockID: cmtproto.BlockID{Hash: hash, PartSetHeader: cmtproto.PartSetHeader{Total: 1, Hash: hash}},
+			Timestamp: time.Unix(second, 0).UTC(), ValidatorAddress: key.Key.Address,
+		}
+	}
+	const prevote, precommit = cmtproto.PrevoteType, cmtproto.PrecommitType
+	signed := map[cmtproto.SignedMsgType]*cmtproto.Vote{}
+	for _, kind := range []cmtproto.SignedMsgType{prevote, precommit} {
+		for ended := range 3 {
+			client, end := asksToSign(t, r.home)
+			again := vote(kind, 1, int64(1000+ended))
+			if err := client.SignVote("test", again); err != nil {
+				t.Fatalf("asked the %d. time: %v", ended+1, err)
+			}
+			first := signed[kind]
+			if first == nil {
+				first, signed[kind] = again, again
+			}
+			if !bytes.Equal(again.Signature, first.Signature) || !again.Timestamp.Equal(first.Timestamp) {
+				t.Fatalf("asked again it gives %v, before %v", again, first)
+			}
+			if other := vote(kind, 2, 1000); client.SignVote("test", other) == nil {
+				t.Fatalf("it signs another block: %v", other)
+			}
+			if kind == precommit && client.SignVote("test", vote(prevote, 2, 1000)) == nil {
+				t.Fatal("it signs an earlier step for another block")
+			}
+			if proposal := (&cmtproto.Proposal{Type: cmtproto.ProposalType, Height: 1, PolRound: -1, BlockID: vote(kind, 2, 0).BlockID}); client.SignProposal("test", proposal) == nil {
+				t.Fatal("it signs an earlier step")
+			}
+			if end(); ended == 1 {
+				r.stop()
+				r.start()
+			}
 		}
 	}
 }
