@@ -3,6 +3,7 @@ package app
 import (
 	"slices"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -14,6 +15,7 @@ type Evidence struct {
 	Organisation  string
 	Key           wire.Key
 	First, Second *wire.ExtendedVote
+	accusation    accuse.Accusation // of one that is new
 }
 
 // Bounds of what is kept. One organisation leaves room for the others.
@@ -44,11 +46,15 @@ type watch struct {
 // see takes a vote whose signature holds and returns evidence that is new.
 func (w *watch) see(organisation string, vote wire.EffectVote, signed *wire.ExtendedVote, tip uint64) *Evidence {
 	first := w.heard.Take(organisation, heard{vote: vote, signed: signed}, tip)
-	if first == nil || first.vote == vote || first.convicted {
+	if first == nil || first.convicted {
+		return nil
+	}
+	accusation, proven := accuse.TwoVotes(organisation, first.vote, vote)
+	if !proven {
 		return nil
 	}
 	first.convicted = true
-	e := Evidence{organisation, vote.Key(), first.signed, signed}
+	e := Evidence{accusation.Organisation(), vote.Key(), first.signed, signed, accusation}
 	if slices.ContainsFunc(w.found, func(f Evidence) bool { return f.Organisation == organisation && f.Key == e.Key }) {
 		return nil // before a restart
 	}
@@ -103,7 +109,7 @@ func (a *App) watchVote(organisation string, vote wire.EffectVote, signed *wire.
 		}
 		a.watch.found = append(a.watch.found, *e)
 	}
-	a.log.Warn("an organisation voted twice, differently", "organisation", organisation, "block", e.Key.Number, "round", e.Key.Round, "kept", kept)
+	e.accusation.Log(a.log, "block", e.Key.Number, "round", e.Key.Round, "kept", kept)
 }
 
 // Evidence returns the conflicting votes that this node keeps, the oldest first.

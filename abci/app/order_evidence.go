@@ -2,12 +2,13 @@ package app
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	abci "github.com/cometbft/cometbft/abci/types"
+
+	"github.com/chainify-db/chainify/abci/accuse"
 )
 
 // OrderEvidence is CometBFT's evidence that a validator signed the order twice. It stands in an
@@ -49,7 +50,7 @@ func (a *App) watchOrder(height int64, found []abci.Misbehavior) {
 			}
 			a.ordered = append(a.ordered, e)
 		}
-		a.log.Warn("a validator signed the order twice, differently", "organisation", organisation, "validator", hex.EncodeToString(e.Validator), "height", e.Height, "kept", kept)
+		accuse.OrderSignedTwice(organisation, e.Validator, e.Height).Log(a.log, "kept", kept)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -92,7 +93,7 @@ func (a *App) OfferSnapshot(ctx context.Context, req *abci.RequestOfferSnapshot)
 	}
 	manifest, err := checkOffer(s, wire.Hash(req.AppHash))
 	if err != nil {
-		a.log.Warn("a false snapshot is offered; its senders are asked no more", "height", s.Height, "error", err)
+		accuse.FalseSnapshot(s.Height, err).Log(a.log)
 		return answer(abci.ResponseOfferSnapshot_REJECT_SENDER)
 	}
 	if certified := a.opt.Joining.Certified; certified != nil {
@@ -135,7 +136,7 @@ func (a *App) ApplySnapshotChunk(_ context.Context, req *abci.RequestApplySnapsh
 		return &abci.ResponseApplySnapshotChunk{Result: abci.ResponseApplySnapshotChunk_ABORT}, nil
 	}
 	if err := s.manifest.Check(s.next, req.Chunk); err != nil {
-		a.log.Warn("a false chunk of a snapshot; its sender is asked no more", "sender", req.Sender, "error", err)
+		accuse.FalseChunk(req.Sender, err).Log(a.log)
 		return &abci.ResponseApplySnapshotChunk{
 			Result: abci.ResponseApplySnapshotChunk_RETRY, RefetchChunks: []uint32{req.Index}, RejectSenders: []string{req.Sender},
 		}, nil

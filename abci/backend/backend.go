@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -152,7 +153,7 @@ var (
 	ErrNoHelp = errors.New("no help from another organisation")
 	// ErrFalse: what another organisation told cannot be so, whatever is the matter here. Its bytes
 	// alone show that, against a certified hash: it is to be named. A further one may help.
-	ErrFalse = errors.New("another organisation told what cannot be so")
+	ErrFalse = accuse.ErrFalse
 	// ErrUnfit: what another organisation told does not fit here, by its fault or by that of this
 	// database. A further one may help: if so, the word of the first was false.
 	ErrUnfit = errors.New("what another organisation told does not fit here")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -35,7 +36,7 @@ func ask[From interface{ Close() }](
 			s.turns.wasNoHelp(node) // it was not its fault, and the next round begins with another
 			return err
 		case lied:
-			s.lies(organisation, number, err)
+			s.accuse(accuse.FalseTold(organisation, number, err))
 		case next:
 			s.log.Warn("what another organisation told was not taken", "block", number, "organisation", organisation, "error", err)
 		}
@@ -44,13 +45,11 @@ func ask[From interface{ Close() }](
 	return s.inquired(&q, number)
 }
 
-var errAnotherHelped = errors.New("its word was not as certified, and that of another organisation was")
-
 // inquired ends a round.
 func (s *Shell) inquired(q *inquiry, number uint64) error {
 	liars, err := q.ended()
 	for _, organisation := range liars {
-		s.lies(organisation, number, errAnotherHelped)
+		s.accuse(accuse.RefutedBy(organisation, number, q.helper))
 	}
 	return err
 }
@@ -121,13 +120,16 @@ func (s *Shell) adopt(ctx context.Context, a Adopt) (x backend.Execution, err er
 	return x, err
 }
 
-// lies names an organisation that told what is false.
-func (s *Shell) lies(organisation string, block uint64, err error) {
-	s.log.Error("another organisation told what is false", "organisation", organisation, "block", block, "error", err)
+// accuse names an organisation that told what is false, where there is a proof.
+func (s *Shell) accuse(a accuse.Accusation, proven bool) {
+	if !proven {
+		return
+	}
+	a.Log(s.log)
 	s.mu.Lock()
-	s.liar = organisation
+	s.accused = a
 	s.mu.Unlock()
 	if s.opt.Watch != nil {
-		s.opt.Watch.Lied(organisation)
+		s.opt.Watch.Accused(a)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
@@ -55,7 +56,7 @@ type inquiry struct {
 	past bool
 	// adopts: such a block is about to be applied here, and what is as certified may not be of use.
 	adopts  bool
-	helped  bool
+	helper  string   // organisation whose word was taken; empty: none yet
 	useless []string // organisations whose word may be at fault, or something here
 	// beyond: rows that were told are of no use, so that a further step may be.
 	beyond bool
@@ -75,11 +76,14 @@ const (
 func (q *inquiry) answered(organisation string, err error) verdict {
 	switch {
 	case err == nil:
-		q.helped = true
+		q.helper = organisation
 		return enough
 	case q.adopts && errors.Is(err, backend.ErrBeyondRepair):
 		return broken
 	case errors.Is(err, backend.ErrFalse):
+		if _, proven := accuse.FalseTold(organisation, 0, err); !proven {
+			return broken // an error of this database stands beside it
+		}
 		return lied
 	case errors.Is(err, backend.ErrUnfit), errors.Is(err, backend.ErrBeyondRepair):
 		q.useless = append(q.useless, organisation)
@@ -96,7 +100,7 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 // named: this database may be at fault.
 func (q *inquiry) ended() (liars []string, err error) {
 	switch {
-	case q.helped:
+	case q.helper != "":
 		return q.useless, nil
 	case q.beyond:
 		return nil, backend.ErrBeyondRepair

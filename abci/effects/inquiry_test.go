@@ -3,9 +3,11 @@ package effects
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -62,6 +64,7 @@ func TestWhatBecomesOfAnInquiry(t *testing.T) {
 		{"no block fits: the fault may be here", true, []error{backend.ErrUnfit, backend.ErrBeyondRepair}, []verdict{next, next}, "[]", backend.ErrNoHelp},
 		{"no rows fit: the fault may be here", false, []error{backend.ErrUnfit, backend.ErrUnfit}, []verdict{next, next}, "[]", backend.ErrNoHelp},
 		{"the database is lost in the middle", true, []error{backend.ErrUnfit, lost}, []verdict{next, broken}, "[]", backend.ErrNoHelp},
+		{"a local error beside a proof names nobody", false, []error{fmt.Errorf("%w: %w", backend.ErrFalse, &fs.PathError{Op: "write", Err: syscall.ENOSPC})}, []verdict{broken}, "[]", backend.ErrNoHelp},
 		{"the database is lost", false, []error{backend.ErrNoHelp, lost}, []verdict{next, broken}, "[]", backend.ErrNoHelp},
 	} {
 		q := inquiry{past: c.past}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -246,13 +247,13 @@ type named struct {
 	failed []string
 }
 
-func (n *named) Lied(organisation string) {
+func (n *named) Accused(a accuse.Accusation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lied == nil {
 		n.lied = map[string]int{}
 	}
-	n.lied[organisation]++
+	n.lied[a.Organisation()]++
 }
 
 func (n *named) Ended(operation string, _ time.Duration, f Failure) {

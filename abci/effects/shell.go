@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -51,8 +52,8 @@ type Watch interface {
 	Ended(operation string, took time.Duration, failure Failure)
 	// Happened: what is logged.
 	Happened(r Report)
-	// Lied: an organisation told, for recovery, what is false.
-	Lied(organisation string)
+	// Accused: an organisation told, for recovery, what is false.
+	Accused(a accuse.Accusation)
 }
 
 // Options is what a shell works with.
@@ -102,11 +103,11 @@ type Shell struct {
 	ended chan struct{} // closed when the loop has ended
 	turns *turns        // the worker's
 
-	mu    sync.Mutex // guards all below; held for moments only
-	core  *Core
-	items []item
-	voted []wire.EffectVote // before the start
-	liar  string            // the last one that told what is false
+	mu      sync.Mutex // guards all below; held for moments only
+	core    *Core
+	items   []item
+	voted   []wire.EffectVote // before the start
+	accused accuse.Accusation // of the last organisation that told what is false
 	// trouble is why an operation failed last by a fault of this database or its machine.
 	trouble string
 	taking  taking // while a ledger is taken over
@@ -299,9 +300,7 @@ func (s *Shell) Status() Status {
 	if reason == "" && c.joining.wanted {
 		reason = cmp.Or(s.taking.reason(), c.joining.reason())
 	}
-	if reason == "" && s.liar != "" {
-		reason = fmt.Sprintf("organisation %q told false rows or blocks for recovery; the log says which", s.liar)
-	}
+	reason = cmp.Or(reason, s.accused.Reason())
 	return Status{
 		State: c.State(), Reason: reason, LastOrdered: c.ordered, LastCertified: c.certified,
 		LastCommitted: c.position.Number, CommittedHash: c.position.Hash, Stored: c.position.Certified, Known: c.known, Blocks: s.blocks, Deviations: c.deviations,

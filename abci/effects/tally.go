@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -13,8 +14,10 @@ func (c *Core) voteSeen(e VoteSeen) {
 	if v.Number <= c.position.Number {
 		return
 	}
-	if before := c.votes.Take(e.Organisation, v, c.ordered); before != nil && *before != v {
-		c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: e.Organisation})
+	if before := c.votes.Take(e.Organisation, v, c.ordered); before != nil {
+		if a, proven := accuse.TwoVotes(e.Organisation, *before, v); proven {
+			c.report(Report{What: ConflictingVotes, Number: v.Number, Round: v.Round, Reason: a.Organisation()})
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -139,8 +140,8 @@ func (m *Metrics) Ended(operation string, took time.Duration, failure effects.Fa
 	}
 }
 
-// Lied implements effects.Watch. The organisation named has signed its answer.
-func (m *Metrics) Lied(organisation string) { m.lies.WithLabelValues(organisation).Inc() }
+// Accused implements effects.Watch.
+func (m *Metrics) Accused(a accuse.Accusation) { m.lies.WithLabelValues(a.Organisation()).Inc() }
 
 // Happened implements effects.Watch.
 func (m *Metrics) Happened(r effects.Report) {

@@ -13,6 +13,7 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	"github.com/cosmos/gogoproto/types"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/fair"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -247,7 +248,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 			r.opt.Conduct.Forged(r.Switch, peer, "asked to agree without the signature of the client's organisation", errNoSuchKey)
 			return
 		}
-		r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked to agree with a signature that does not count", "organisation", client)
+		r.opt.Conduct.Accuse(peer.ID(), accuse.OldKey(client, "to agree"))
 		return
 	}
 	tx, err := wire.DecodeAsked(ask)

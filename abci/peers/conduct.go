@@ -11,6 +11,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -142,6 +143,11 @@ func (c *Conduct) Log(level slog.Level, peer p2p.ID, message string, args ...any
 		args = append(args, "lines_left_out", left)
 	}
 	c.log.Log(context.Background(), level, message, args...)
+}
+
+// Accuse writes a line about whose node a peer is, within the bound of Log.
+func (c *Conduct) Accuse(peer p2p.ID, a accuse.Accusation) {
+	c.Log(slog.LevelWarn, peer, a.Message(), a.Args()...)
 }
 
 // conduct is what is known of a peer. Called with mu held.

@@ -3,7 +3,6 @@ package peers
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
@@ -12,6 +11,7 @@ import (
 	protomem "github.com/cometbft/cometbft/proto/tendermint/mempool"
 	"github.com/cometbft/cometbft/types"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/fair"
 )
 
@@ -83,7 +83,7 @@ func (r *MempoolDoor) Receive(e p2p.Envelope) {
 	member := r.opt.Conduct.member(e.Src)
 	for _, tx := range m.Txs {
 		if r.refused.Left(member) <= 0 {
-			r.opt.Conduct.Log(slog.LevelWarn, e.Src.ID(), "another organisation's nodes sent too much that is refused; nothing of it is looked at for a while", "organisation", member)
+			r.opt.Conduct.Accuse(e.Src.ID(), accuse.ChargeUsedUp(member))
 			return
 		}
 		answer, err := r.opt.Take(tx, mempool.TxInfo{SenderP2PID: e.Src.ID()})

@@ -7,12 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/cometbft/cometbft/p2p"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -72,7 +72,7 @@ func (r *Reactor) signed(peer p2p.Peer, open *wire.StateOpen) bool {
 		r.opt.Conduct.Forged(r.Switch, peer, "asked for rows without an organisation's signature", errNoSuchKey)
 		return false
 	}
-	r.opt.Conduct.Log(slog.LevelWarn, peer.ID(), "asked for rows with a signature that does not count", "organisation", open.Organisation)
+	r.opt.Conduct.Accuse(peer.ID(), accuse.OldKey(open.Organisation, "for rows"))
 	return false
 }
 
