@@ -27,43 +27,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, Semaphore, SemaphorePermit};
 
 use chainify_analytics_functions::SqlError;
+pub use chainify_dialect::wire::Failure;
 
 use crate::pushed::{by_place, pushed};
 use crate::scan::SnapshotTable;
 use crate::stop::{stoppable, Stop, StopOnDrop};
 use crate::views::BlockView;
-
-/// An error as a client of PostgreSQL gets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// SQLSTATE.
-    pub sqlstate: String,
-    /// In a sentence.
-    pub message: String,
-    /// More of it.
-    pub detail: Option<String>,
-    /// Advice.
-    pub hint: Option<String>,
-}
-
-impl Failure {
-    /// An error with its SQLSTATE.
-    pub fn new(sqlstate: &str, message: impl Into<String>) -> Failure {
-        Failure { sqlstate: sqlstate.into(), message: message.into(), detail: None, hint: None }
-    }
-
-    /// The same with a detail.
-    pub fn detail(mut self, detail: impl Into<String>) -> Failure {
-        self.detail = Some(detail.into());
-        self
-    }
-
-    /// The same with advice.
-    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
-        self.hint = Some(hint.into());
-        self
-    }
-}
 
 /// A text of the dialect is at most 100 deep, and each of these levels takes a few of the parser's.
 const PARSE_DEPTH_MAX: usize = 1_000;
