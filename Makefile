@@ -343,10 +343,10 @@ steady years: MINUTES = 60
 steady years: pgtree build-node
 	@$(GO) -C bench run . -bench $(if $(filter years,$@),retention,steady) $(if $(STRICT),-strict) -rate $(or $(RATE),100) -minutes $(MINUTES) -chainify $(CHAINIFY) -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 
-## performance: docs/performance.md from the reports in bench/out
+## performance: the reports in bench/out into docs/performance/figures.json, and from it all pages of figures, plots and copies of figures in documents
 .PHONY: performance
 performance:
-	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -out $(CURDIR)/docs/performance.md
+	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -root $(CURDIR)
 
 ## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
 .PHONY: test

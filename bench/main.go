@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/bench/fabric"
+	"github.com/chainify-db/chainify/bench/figures"
 	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/plots"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -193,6 +195,9 @@ func measure(ctx context.Context, b benchmark, o options, w io.Writer) (*report.
 	}
 	path, err := r.Write(o.out)
 	if err != nil {
+		return nil, err
+	}
+	if err := plots.Draw(o.out, figures.Of(r)); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(w, "\n%s and its plot, after %.0f s\n", path, r.TookS)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/bench/analytics"
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/engines"
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/fabric"
@@ -85,7 +84,7 @@ func known() string {
 
 func runExecutor(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	cfg := executor.Config{
-		Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Dir: o.dir, PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
 		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, BlockSizes: executor.DefaultBlockSizes,
 		Sizes: executor.DefaultSizes, TPCC: workload.DefaultTPCC, Settle: machine.SettleLimit, Progress: progress,
 	}
@@ -102,7 +101,7 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 		}
 	}
 	cfg := network.Config{
-		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, CometBFT: o.cometbft, Unsealed: o.unsealed, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, CometBFT: o.cometbft, Unsealed: o.unsealed, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
 		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, Settle: machine.SettleLimit, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
 	}
 	if o.short {
@@ -203,13 +202,13 @@ func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writ
 	only = slices.DeleteFunc(only, func(name string) bool { return name == plainAlone })
 	if parts || len(only) > 0 {
 		cfg := network.Config{
-			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Only: only, Settle: settle, WarmUp: true, Progress: progress,
+			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Only: only, Settle: settle, WarmUp: true, Progress: progress,
 		}
 		if err := network.Plain(ctx, cfg, r); err != nil {
 			return err
 		}
 	}
-	return drawPlain(o, r)
+	return nil
 }
 
 // repeatable gives each figure of plain SQL the command that measures it without all others.
@@ -234,17 +233,8 @@ func repeatable(r *report.Report, command string) {
 	}
 }
 
-// drawPlain writes a bar for each system.
-func drawPlain(o options, r *report.Report) error {
-	bars := chart.Bars{Title: "Transactions per second"}
-	for _, s := range r.Series {
-		bars.Bars = append(bars.Bars, chart.Level{Name: fmt.Sprintf("%s (%g)", s.System, s.Point), Spread: s.Spread})
-	}
-	return bars.Write(o.out, r.Name)
-}
-
 func runVerify(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := executor.Config{Dir: o.dir, PG: o.pg, Out: o.out, Seed: o.seed, Repeat: o.repeat, Customers: o.customers, Block: o.block, Progress: progress}
+	cfg := executor.Config{Dir: o.dir, PG: o.pg, Seed: o.seed, Repeat: o.repeat, Customers: o.customers, Block: o.block, Progress: progress}
 	blocks := executor.VerifiedBlocks
 	if o.short {
 		blocks = executor.ShortVerifiedBlocks
@@ -302,7 +292,7 @@ func runRetention(ctx context.Context, o options, r *report.Report, progress io.
 func steadyConfig(o options, progress io.Writer) network.SteadyConfig {
 	return network.SteadyConfig{
 		Config: network.Config{
-			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Seconds: o.seconds, Customers: o.customers, Progress: progress,
+			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Seed: o.seed, Seconds: o.seconds, Customers: o.customers, Progress: progress,
 		},
 		Rate: o.rate, Length: time.Duration(o.minutes) * time.Minute,
 	}
@@ -319,7 +309,7 @@ func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.W
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
 	}
-	return snapshot.Run(ctx, snapshot.Config{Dir: o.dir, Out: o.out, Program: program, Seed: o.seed, Repeat: o.repeat, Short: o.short, Progress: progress}, r)
+	return snapshot.Run(ctx, snapshot.Config{Dir: o.dir, Program: program, Seed: o.seed, Repeat: o.repeat, Short: o.short, Progress: progress}, r)
 }
 
 func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

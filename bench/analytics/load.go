@@ -13,6 +13,7 @@ import (
 
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -51,9 +52,9 @@ func (b *bench) load(ctx context.Context) error {
 		return b.report.AddFigure(id, b.report.Find(system, 0).Details("query_ms"), "ms", report.Target{}, how)
 	}
 	return errors.Join(
-		b.report.AddRatio("analytics.load_with_queries", of(loadQueries), of(loadMirrored), b.target(report.AtLeast(0.95)),
+		b.report.AddRatio("analytics.load_with_queries", of(loadQueries), of(loadMirrored), b.target(targets.Of("analytics.load_with_queries")),
 			"TPC-C transactions a second with one of AnKer's queries of the mirrors every 500 ms, over those without queries"),
-		b.report.AddRatio("analytics.load_with_worker", of(loadQueries), of(loadAlone), b.target(report.AtLeast(0.95)), "the same over those without a worker"),
+		b.report.AddRatio("analytics.load_with_worker", of(loadQueries), of(loadAlone), b.target(targets.Of("analytics.load_with_worker")), "load_with_queries, over those without a worker"),
 		b.report.AddRatio("analytics.load_mirrored", of(loadMirrored), of(loadAlone), report.Target{}, "TPC-C transactions a second while the worker follows, without queries, over those without a worker"),
 		b.report.AddRatio("analytics.load_with_postgresql", of(loadPostgreSQL), of(loadAlone), report.Target{}, "the same with the same queries in PostgreSQL and no worker"),
 		latency("analytics.load_query_ms", loadQueries, "median time of a query of the mirrors under that load"),
@@ -176,8 +177,8 @@ func (b *bench) fresh(ctx context.Context) error {
 	return errors.Join(
 		b.report.AddFigure("analytics.latest_rate", rates, "tx/s", report.Target{}, "Smallbank transactions a second, in 20 blocks, while latest is asked for"),
 		b.report.AddFigure("analytics.latest_still_ms", []float64{still}, "ms", report.Target{}, "median time of the same query while there are no new blocks"),
-		b.report.AddPooled("analytics.latest_ms", report.Median(all), len(all), medians, "ms", b.target(report.AtMost(20)), "time of a query at the newest block under that load, waiting for the block included, median"),
-		b.report.AddPooled("analytics.latest_p99_ms", report.Quantile(all, 0.99), len(all), slowest, "ms", b.target(report.AtMost(100)), "the same, 99th percentile"))
+		b.report.AddPooled("analytics.latest_ms", report.Median(all), len(all), medians, "ms", b.target(targets.Of("analytics.latest_ms")), "time of a query at the newest block under that load, waiting for the block included, median"),
+		b.report.AddPooled("analytics.latest_p99_ms", report.Quantile(all, 0.99), len(all), slowest, "ms", b.target(targets.Of("analytics.latest_p99_ms")), "latest_ms at the 99th percentile"))
 }
 
 // stillAsked is how often latest is asked for without blocks.

@@ -38,17 +38,6 @@ type Point struct {
 	Spread report.Spread
 }
 
-// Over is the line of a system over its measured points. Point 0 is none of an axis.
-func Over(r *report.Report, system string) Line {
-	line := Line{Name: system}
-	for _, s := range r.Series {
-		if s.System == system && s.Point > 0 {
-			line.Points = append(line.Points, Point{X: s.Point, Spread: s.Spread})
-		}
-	}
-	return line
-}
-
 // Level is a system with one value, drawn across.
 type Level struct {
 	Name   string
@@ -114,8 +103,15 @@ func removed(files []string) error {
 	return nil
 }
 
-// labelsMax is how many labels of an axis can be read beside each other.
-const labelsMax = 12
+const (
+	// labelsMax is how many labels of an axis can be read beside each other.
+	labelsMax = 12
+	// pointsMax is how many points of a line are drawn with their ranges. A line of more is a
+	// course of time.
+	pointsMax = 40
+	// courseMax is how many points of a course are drawn.
+	courseMax = 200
+)
 
 // places labels the axis where points are; of many, every second, third, ….
 func (c Chart) places() []plot.Tick {
@@ -127,11 +123,11 @@ func (c Chart) places() []plot.Tick {
 	}
 	slices.Sort(places)
 	places = slices.Compact(places)
-	out, apart := make([]plot.Tick, len(places)), (len(places)-1)/labelsMax+1
+	var out []plot.Tick
+	apart := (len(places)-1)/labelsMax + 1
 	for i, x := range places {
-		out[i].Value = x
 		if (i+1)%apart == 0 {
-			out[i].Label = strconv.FormatFloat(x, 'g', -1, 64)
+			out = append(out, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
 		}
 	}
 	return out
@@ -151,6 +147,9 @@ func (wholeTicks) Ticks(lowest, highest float64) []plot.Tick {
 }
 
 func addLine(p *plot.Plot, i int, line Line) error {
+	if len(line.Points) > pointsMax {
+		return addCourse(p, i, line)
+	}
 	bars := errorBars{line.Points}
 	drawn, points, err := plotter.NewLinePoints(bars)
 	if err != nil {
@@ -164,6 +163,23 @@ func addLine(p *plot.Plot, i int, line Line) error {
 	points.Shape = plotutil.Shape(i)
 	p.Add(drawn, points, ranges)
 	p.Legend.Add(line.Name, drawn, points)
+	return nil
+}
+
+// addCourse draws a line alone, of at most courseMax of its points.
+func addCourse(p *plot.Plot, i int, line Line) error {
+	n := min(len(line.Points), courseMax)
+	points := make([]Point, n)
+	for k := range points {
+		points[k] = line.Points[k*len(line.Points)/n]
+	}
+	drawn, err := plotter.NewLine(errorBars{points})
+	if err != nil {
+		return err
+	}
+	drawn.Color = plotutil.Color(i)
+	p.Add(drawn)
+	p.Legend.Add(line.Name, drawn)
 	return nil
 }
 

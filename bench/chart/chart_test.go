@@ -37,7 +37,7 @@ func TestBothFilesAreDrawn(t *testing.T) {
 	}
 }
 
-// Of sixty places every fifth is labelled: no label is written over another.
+// Of sixty places every fifth has its label: no label is written over another.
 func TestLabelsOfManyPlacesAreApart(t *testing.T) {
 	var all Line
 	for x := 60.0; x > 0; x-- {
@@ -50,16 +50,32 @@ func TestLabelsOfManyPlacesAreApart(t *testing.T) {
 		}
 	}
 	places := Chart{Lines: []Line{all, all}}.places()
-	if len(places) != 60 {
+	if len(places) != labelsMax {
 		t.Fatalf("%d places", len(places))
 	}
 	for i, tick := range places {
-		want := ""
-		if x := i + 1; x%5 == 0 {
-			want = fmt.Sprint(x)
+		if x := 5 * (i + 1); tick.Value != float64(x) || tick.Label != fmt.Sprint(x) {
+			t.Errorf("%+v, want %d", tick, x)
 		}
-		if tick.Value != float64(i+1) || tick.Label != want {
-			t.Errorf("%+v, want %q at %d", tick, want, i+1)
-		}
+	}
+}
+
+// A course of time is a line of at most 200 points, without a mark for each.
+func TestACourseIsThin(t *testing.T) {
+	dir := t.TempDir()
+	var course Line
+	for i := range 1000 {
+		x := float64(i)
+		course.Points = append(course.Points, Point{X: x, Spread: report.Spread{Median: x, Min: x, Max: x}})
+	}
+	if err := (Chart{Lines: []Line{course}}).Write(dir, "course"); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "course.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(svg, []byte("\n")); lines > 100 || bytes.Count(svg, []byte("L")) > 2*courseMax {
+		t.Errorf("%d lines:\n%s", lines, svg)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // DefaultRows are those of the table in which a row is tampered with; ShortRows are for
@@ -59,14 +59,6 @@ const (
 
 // publishedBack is how long the heterogeneous network of the ChainifyDB paper took, in seconds.
 const publishedBack = 17
-
-// targets are the promises; medians.
-var targets = map[string]report.Target{
-	"engines.effects_over_executor":    report.AtLeast(1),
-	"engines.statements_over_executor": report.AtLeast(1),
-	"engines.block_over_single":        report.AtLeast(1),
-	"engines.back_s":                   report.AtMost(5),
-}
 
 // system is one of what is compared. measure does it once.
 type system struct {
@@ -118,7 +110,7 @@ func chosen(only []string) ([]part, error) {
 	return out, nil
 }
 
-// Run measures all parts, or those of Only, and adds series, figures and a plot.
+// Run measures all parts, or those of Only, and adds series and figures.
 func Run(ctx context.Context, cfg Config, r *report.Report) error {
 	list, err := chosen(cfg.Only)
 	if err != nil {
@@ -132,7 +124,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) error {
 			return err
 		}
 	}
-	return draw(r, cfg)
+	return nil
 }
 
 // throughput measures networks and executors.
@@ -233,7 +225,7 @@ type ratio struct {
 
 func addRatios(r *report.Report, ratios []ratio) error {
 	for _, f := range ratios {
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+		if err := r.AddRatio(f.id, f.a, f.b, targets.Of(f.id), f.how); err != nil {
 			return err
 		}
 	}
@@ -283,27 +275,14 @@ func executorFigures(r *report.Report, cfg Config) error {
 	if single == nil {
 		return errors.New("no single statements were measured")
 	}
-	return addRatios(r, []ratio{{
-		"engines.block_over_single", r.Find(mariaBlock, 0).Values(), single.Values(),
-		fmt.Sprintf("blocks of %d statements in a MariaDB with a ledger, each COMMIT durable / the same statements one by one and durable, %g sessions, the best number", cfg.Block, single.Point),
-	}})
+	block, how := r.Find(mariaBlock, 0), fmt.Sprintf("blocks of %d statements in a MariaDB with a ledger, each COMMIT durable / the same statements one by one and durable, %g sessions, the best number", cfg.Block, single.Point)
+	return addRatios(r, []ratio{
+		{"engines.block_over_single", block.Values(), single.Values(), how},
+		{"engines.block_over_single_cpu", block.CPUs(), single.CPUs(), "block_over_single by processor time of a statement"},
+	})
 }
 
 func tamperingFigures(r *report.Report, cfg Config) error {
-	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets["engines.back_s"],
+	return r.AddFigure("engines.back_s", r.Find(tamperedRow, 0).Values(), "s", targets.Of("engines.back_s"),
 		fmt.Sprintf("from the submission of a transaction that changes a tampered row of a MariaDB with %d rows until its organisation has the block and the row, recorded the cure and serves; two and two under load; published: %d s", cfg.Rows, publishedBack))
-}
-
-func draw(r *report.Report, cfg Config) error {
-	bars := chart.Bars{Title: "Transactions per second"}
-	for _, s := range r.Series {
-		if s.Unit == "tx/s" {
-			name := s.System
-			if s.Point > 0 {
-				name += fmt.Sprintf(" (%g)", s.Point)
-			}
-			bars.Bars = append(bars.Bars, chart.Level{Name: name, Spread: s.Spread})
-		}
-	}
-	return bars.Write(cfg.Out, r.Name)
 }

@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/workload"
@@ -24,7 +22,7 @@ var DefaultClients = []int{1, 2, 4, 8, 16, 24}
 
 // Config is one run.
 type Config struct {
-	Dir, PG, Out     string
+	Dir, PG          string
 	Seed             uint64
 	Repeat, Seconds  int
 	Customers, Block int
@@ -83,10 +81,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err := scaleFigures(r); err != nil {
 		return err
 	}
-	if err := workerFigures(r, sites.ledger.workers); err != nil {
-		return err
-	}
-	return errors.Join(draw(cfg, r), drawScale(cfg, r))
+	return workerFigures(r, sites.ledger.workers)
 }
 
 // warmUp runs every block system and one pgbench once, so that caches are filled and plans are
@@ -123,18 +118,4 @@ func repeat(ctx context.Context, cfg Config, repetition int, systems []system, r
 			repetition, cfg.Repeat, done+1, len(systems), s.name, s.point, sample.Value, sample.ServerCPUUS, load)
 	}
 	return nil
-}
-
-func draw(cfg Config, r *report.Report) error {
-	c := chart.Chart{
-		Title: fmt.Sprintf("Smallbank, %d customers, blocks of %d", cfg.Customers, cfg.Block),
-		X:     "pgbench clients", Y: "transactions per second",
-	}
-	for _, name := range []string{pgbenchOn, pgbenchOff} {
-		c.Lines = append(c.Lines, chart.Over(r, name))
-	}
-	for _, name := range []string{blockFunction, blockParameters, blockLiteral, loopPlain} {
-		c.Levels = append(c.Levels, chart.Level{Name: name, Spread: r.Find(name, 0).Spread})
-	}
-	return c.Write(cfg.Out, filepath.Base(r.Name))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // figures states what the run says about the executor.
@@ -27,7 +28,7 @@ func figures(r *report.Report) error {
 		{"executor.block_cpu", function.CPUs(), "us/tx", "processor time of the whole cluster, functions"},
 		{"executor.commit_ms", function.Details("commit_ms_per_block"), "ms", "COMMIT of a block with functions, fsync included"},
 	} {
-		if err := r.AddFigure(f.id, f.values, f.unit, targets[f.id], f.how); err != nil {
+		if err := r.AddFigure(f.id, f.values, f.unit, targets.Of(f.id), f.how); err != nil {
 			return err
 		}
 	}
@@ -47,26 +48,9 @@ func figures(r *report.Report) error {
 		{"executor.ledger_cost_subtransactions", subxact.Values(), function.Values(), "the same, with a subtransaction for each call without the ledger too"},
 		{"executor.literal_cost", parameters.Values(), literal.Values(), "block_parameters / block_literal, after warm-up: how much longer a block takes with the values in its text"},
 	} {
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+		if err := r.AddRatio(f.id, f.a, f.b, targets.Of(f.id), f.how); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// targets are the promises; a figure without one is only reported.
-var targets = map[string]report.Target{
-	"executor.over_pgbench_on":  report.AtLeast(4),
-	"executor.over_pgbench_off": report.AtLeast(1.6),
-	"executor.ledger_cost":      report.AtMost(1.6),
-	"executor.literal_cost":     report.AtMost(1.3),
-
-	"executor.flat_block_sizes": report.AtMost(1.3),
-	"executor.flat_rows":        report.AtMost(1.3),
-	"executor.small_blocks":     report.AtMost(1.3),
-	"executor.block_of_one":     report.AtMost(0.5),
-
-	"executor.two_workers_over_pgbench_off": report.AtLeast(2.6),
-	"executor.tpcc_two_workers":             report.AtLeast(1.6),
-	"executor.tpcc_skew":                    report.NeverBelow(0.95),
 }

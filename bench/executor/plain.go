@@ -15,6 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -401,8 +402,8 @@ func plainFigures(r *report.Report, block int) error {
 			}
 			cost, apply := id+"_cost"+of.id, id+"_apply_over_execute"+of.id
 			if err := errors.Join(
-				r.AddRatio(cost, both, cpu(aloneOn, 0), plainTargets[cost], fmt.Sprintf("%s, one database without a network, %d sessions, blocks of %d; %s", script.Name, plainSessions, of.size, alone)),
-				r.AddRatio(apply, cpu(applied, of.size), cpu(executed, of.size), plainTargets[apply], fmt.Sprintf("%s, blocks of %d: write sets applied / the same as one call of a function each, by processor time", script.Name, of.size)),
+				r.AddRatio(cost, both, cpu(aloneOn, 0), targets.Of(cost), fmt.Sprintf("%s, one database without a network, %d sessions, blocks of %d; %s", script.Name, plainSessions, of.size, alone)),
+				r.AddRatio(apply, cpu(applied, of.size), cpu(executed, of.size), targets.Of(apply), fmt.Sprintf("%s, blocks of %d: write sets applied / the same as one call of a function each, by processor time", script.Name, of.size)),
 			); err != nil {
 				return err
 			}
@@ -435,14 +436,4 @@ func sums(a, b []float64) ([]float64, error) {
 		out[i] = a[i] + b[i]
 	}
 	return out, nil
-}
-
-// plainTargets are the promises; a figure without one is only reported.
-var plainTargets = map[string]report.Target{
-	"plain.tpcb_like_cost":                     report.AtMost(2),
-	"plain.simple_update_cost":                 report.AtMost(2),
-	"plain.oltp_write_only_cost":               report.AtMost(2),
-	"plain.tpcb_like_apply_over_execute":       report.AtMost(0.6),
-	"plain.simple_update_apply_over_execute":   report.AtMost(0.6),
-	"plain.oltp_write_only_apply_over_execute": report.AtMost(0.6),
 }

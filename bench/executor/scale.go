@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -43,7 +43,7 @@ func scaleFigures(r *report.Report) error {
 	var problems []error
 	add := func(id, name, how string, of func(*report.Series) []float64) {
 		ratios := dearestOverCheapest(r, name, of)
-		problems = append(problems, r.AddFigure(id, ratios, "ratio", targets[id], how))
+		problems = append(problems, r.AddFigure(id, ratios, "ratio", targets.Of(id), how))
 	}
 	cpu := (*report.Series).CPUs
 	wall := func(s *report.Series) []float64 {
@@ -62,9 +62,9 @@ func scaleFigures(r *report.Report) error {
 	for i := range lone {
 		lone[i] /= 1000
 	}
-	problems = append(problems, r.AddFigure("executor.block_of_one", lone, "ms", targets["executor.block_of_one"], "server processor time of a block of one transaction, Smallbank functions"))
+	problems = append(problems, r.AddFigure("executor.block_of_one", lone, "ms", targets.Of("executor.block_of_one"), "server processor time of a block of one transaction, Smallbank functions"))
 	if small, large := r.Find(byBlockSize, smallBlock), r.Find(byBlockSize, largeBlock); small != nil && large != nil {
-		problems = append(problems, r.AddRatio("executor.small_blocks", small.CPUs(), large.CPUs(), targets["executor.small_blocks"],
+		problems = append(problems, r.AddRatio("executor.small_blocks", small.CPUs(), large.CPUs(), targets.Of("executor.small_blocks"),
 			fmt.Sprintf("server processor time of a transaction, Smallbank functions: in blocks of %d / of %d", smallBlock, largeBlock)))
 	}
 	return errors.Join(problems...)
@@ -90,21 +90,4 @@ func dearestOverCheapest(r *report.Report, name string, of func(*report.Series) 
 		ratios = append(ratios, slices.Max(at)/slices.Min(at))
 	}
 	return ratios
-}
-
-// drawScale draws the cost of a transaction over the sizes.
-func drawScale(cfg Config, r *report.Report) error {
-	var problems []error
-	for name, x := range map[string]string{byBlockSize: "transactions of a block", byRows: "customers"} {
-		line := chart.Line{Name: "server processor time"}
-		for _, s := range r.Series {
-			if s.System == name {
-				line.Points = append(line.Points, chart.Point{X: s.Point, Spread: s.CPU})
-			}
-		}
-		c := chart.Chart{Title: "Smallbank: cost of a transaction", X: x, Y: "microseconds", Lines: []chart.Line{line}}
-		file := map[string]string{byBlockSize: "block-sizes", byRows: "rows"}[name]
-		problems = append(problems, c.Write(cfg.Out, fmt.Sprintf("%s-%s", r.Name, file)))
-	}
-	return errors.Join(problems...)
 }

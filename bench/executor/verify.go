@@ -13,6 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -35,12 +36,6 @@ const (
 	// tick is what processor time is told in.
 	tick = 10 * time.Millisecond
 )
-
-var verifyTargets = map[string]report.Target{
-	"verify.ledger_rate":  report.AtLeast(100_000),
-	"verify.table_rate":   report.AtLeast(300_000),
-	"verify.changed_rate": {},
-}
 
 // voters are the organisations that certify blocks.
 var voters = []string{"acme", "bolt", "cargo", "delta"}
@@ -71,11 +66,11 @@ func Verify(ctx context.Context, cfg Config, blocks int, r *report.Report) (err 
 	const onOneCore = "; by processor time of the one session that does it"
 	return errors.Join(
 		machine.NoteDisk(r, sites.network.Dir),
-		r.AddFigure("verify.ledger_rate", r.Find(verifyLedger, 0).Values(), "changes/s", verifyTargets["verify.ledger_rate"],
+		r.AddFigure("verify.ledger_rate", r.Find(verifyLedger, 0).Values(), "changes/s", targets.Of("verify.ledger_rate"),
 			fmt.Sprintf("chainify.verify_ledger() of %d certified blocks of %d Smallbank transactions: bodies, outcomes, history, effects roots, hashes, signatures", blocks, cfg.Block)+onOneCore),
-		r.AddFigure("verify.table_rate", r.Find(verifyTable, 0).Values(), "rows/s", verifyTargets["verify.table_rate"],
+		r.AddFigure("verify.table_rate", r.Find(verifyTable, 0).Values(), "rows/s", targets.Of("verify.table_rate"),
 			"chainify.verify_table() of Smallbank's tables: rows, running state, and the rows of every checkpoint kept"+onOneCore),
-		r.AddFigure("verify.changed_rate", r.Find(verifyChanged, 0).Values(), "rows/s", verifyTargets["verify.changed_rate"],
+		r.AddFigure("verify.changed_rate", r.Find(verifyChanged, 0).Values(), "rows/s", targets.Of("verify.changed_rate"),
 			"the same of one table where a row was changed behind the ledger, which is named"+onOneCore))
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -80,7 +81,7 @@ func workerFigures(r *report.Report, several bool) error {
 		return fmt.Errorf("%s: no block of the repetitions ran in parts, so nothing was measured of a second worker", twoWorkers)
 	}
 	ratio := func(id string, a, b []float64, how string) {
-		problems = append(problems, r.AddRatio(id, a, b, targets[id], how))
+		problems = append(problems, r.AddRatio(id, a, b, targets.Of(id), how))
 	}
 	ratio("executor.two_workers_over_pgbench_off", two.Values(), r.Best(pgbenchOff).Values(), "block_functions with two workers / pgbench_off")
 	ratio("executor.two_workers", two.Values(), r.Find(blockFunction, 0).Values(), "block_functions with two workers / with one")

@@ -94,7 +94,7 @@ func TestTheTableSetsPublishedFiguresBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range r.Figures {
-		if f.ID == "fabric.smallbank" && (f.Value != 2.5 || *f.Holds) {
+		if f.ID == "fabric.smallbank" && (f.Value != 2.5 || f.Holds != nil) {
 			t.Errorf("%+v", f)
 		}
 	}

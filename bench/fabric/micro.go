@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // point is one of a micro-benchmark: a block of transactions, reordered.
@@ -61,8 +62,8 @@ func micro(ctx context.Context, cfg Config, r *report.Report) ([][]string, error
 	}
 	const apart = "the reordering alone, 1,024 transactions: "
 	return rows, errors.Join(
-		r.AddFigure("fabric.reorder", slowest, "ms", targets["fabric.reorder"], apart+"512 writers and 512 readers, interleaved, the slowest of nine orders"),
-		r.AddFigure("fabric.reorder_valid", valid, "transactions", targets["fabric.reorder_valid"], "of these the valid ones, the fewest of nine orders"),
+		r.AddFigure("fabric.reorder", slowest, "ms", targets.Of("fabric.reorder"), apart+"512 writers and 512 readers, interleaved, the slowest of nine orders"),
+		r.AddFigure("fabric.reorder_valid", valid, "transactions", targets.Of("fabric.reorder_valid"), "of reorder's transactions the valid ones, the fewest of nine orders"),
 		r.AddFigure("fabric.reorder_cycles", cyclic, "ms", report.Target{}, apart+"cycles of 2 to 1,024, the slowest"),
 	)
 }

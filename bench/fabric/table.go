@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // tableHead names the columns: rates are transactions a second that succeeded, of those fired.
@@ -53,14 +54,6 @@ var headlines = []struct{ name, id, about string }{
 	{"custom " + hottest.String(), "custom", "custom workload, " + hottest.String()},
 }
 
-// targets are the promises; a figure without one is only reported.
-var targets = map[string]report.Target{
-	"fabric.smallbank":     report.AtLeast(12),
-	"fabric.custom":        report.AtLeast(3),
-	"fabric.reorder":       report.AtMost(2),
-	"fabric.reorder_valid": report.AtLeast(1024),
-}
-
 // figures states what the headlines gain, where they were measured, and the best gain of all.
 func figures(r *report.Report, list []experiment) error {
 	var errs []error
@@ -89,7 +82,7 @@ func (e experiment) figures(r *report.Report, id, about string) error {
 		{"_order_execute_own_pace", executed, atOwnPace, "the same transactions executed everywhere / reordering and early abort, each submitted at once"},
 	} {
 		id := "fabric." + id + f.id
-		errs = append(errs, r.AddRatio(id, e.find(r, f.a).Values(), e.find(r, f.b).Values(), targets[id], about+": "+f.how+", by transactions that succeed"))
+		errs = append(errs, r.AddRatio(id, e.find(r, f.a).Values(), e.find(r, f.b).Values(), targets.Of(id), about+": "+f.how+", by transactions that succeed"))
 	}
 	return errors.Join(errs...)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // DefaultRows and DefaultBlocks are those of the ledger; the short ones are for development.
@@ -55,14 +56,6 @@ type Config struct {
 	Progress          io.Writer
 }
 
-var targets = map[string]report.Target{
-	"joining.empty_s":            report.AtMost(120),
-	"joining.others_loss":        report.AtMost(0.1),
-	"joining.others_loss_beside": {},
-	"joining.others_cpu":         {},
-	"joining.execute_rate":       {},
-}
-
 // Run measures and adds figures.
 func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	net, err := open(ctx, cfg)
@@ -90,15 +83,15 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	}
 	of := fmt.Sprintf("of a ledger of %d rows and %d blocks, others under the load of %d clients", cfg.Rows, cfg.Blocks, clients)
 	return errors.Join(
-		r.AddFigure("joining.empty_s", empty, "s", targets["joining.empty_s"],
+		r.AddFigure("joining.empty_s", empty, "s", targets.Of("joining.empty_s"),
 			"from the start of the node with an empty database until it follows, "+of),
-		r.AddFigure("joining.others_loss", loss, "", targets["joining.others_loss"],
+		r.AddFigure("joining.others_loss", loss, "", targets.Of("joining.others_loss"),
 			"share of their throughput that the others' clients lost in that time; all share the processors of one machine"),
-		r.AddFigure("joining.others_loss_beside", beside, "", targets["joining.others_loss_beside"],
+		r.AddFigure("joining.others_loss_beside", beside, "", targets.Of("joining.others_loss_beside"),
 			"the same, of the throughput beside one organisation more that follows: what joining takes besides being there"),
-		r.AddFigure("joining.others_cpu", cpu, "x", targets["joining.others_cpu"],
+		r.AddFigure("joining.others_cpu", cpu, "x", targets.Of("joining.others_cpu"),
 			"processor time of the four others' nodes and databases for a transaction in that time, as a multiple of before"),
-		r.AddFigure("joining.execute_rate", []float64{float64(executed.block) / executed.took.Seconds()}, "blocks/s", targets["joining.execute_rate"],
+		r.AddFigure("joining.execute_rate", []float64{float64(executed.block) / executed.took.Seconds()}, "blocks/s", targets.Of("joining.execute_rate"),
 			fmt.Sprintf("blocks that a node executes which begins with the first one, in %s, %s", executeMost, of)))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -217,10 +218,10 @@ func hotFigures(r *report.Report) error {
 		sum, longest = sum+lost[i], max(longest, waits[i])
 	}
 	return errors.Join(
-		r.AddRatio("plain.hot_rows", crowd.Values(), alone.Values(), plainTargets["plain.hot_rows"], what+" / one session alone: transactions committed a second"),
+		r.AddRatio("plain.hot_rows", crowd.Values(), alone.Values(), targets.Of("plain.hot_rows"), what+" / one session alone: transactions committed a second"),
 		r.AddFigure("plain.hot_rows_retries", crowd.Details(retriesOfEach), "tries/tx", report.Target{}, "attempts that got 40001 for each transaction that committed"),
-		r.AddPooled("plain.hot_rows_lost", sum, 0, lost, "sessions", plainTargets["plain.hot_rows_lost"], "sessions that lost their connection, in all repetitions"),
-		r.AddPooled("plain.hot_rows_longest_wait", longest, 0, waits, "ms", plainTargets["plain.hot_rows_longest_wait"],
+		r.AddPooled("plain.hot_rows_lost", sum, 0, lost, "sessions", targets.Of("plain.hot_rows_lost"), "sessions that lost their connection, in all repetitions"),
+		r.AddPooled("plain.hot_rows_longest_wait", longest, 0, waits, "ms", targets.Of("plain.hot_rows_longest_wait"),
 			fmt.Sprintf("the longest wait of a block for a lock, in all repetitions; looked for every %s", looksEvery)),
 	)
 }

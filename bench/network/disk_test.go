@@ -17,7 +17,7 @@ func TestWhatATransactionPutsOnDiskIsToldByPart(t *testing.T) {
 	}
 	want := map[string]float64{
 		"network.bytes_per_transaction": 260, "network.bytes_database": 200, "network.bytes_blocks": 50, "network.bytes_state": 10,
-		"network.bytes_logs": 500, "network.bytes_standalone": 100, "network.bytes_over_standalone": 2.6,
+		"network.bytes_logs": 500, "network.bytes_standalone": 100, "network.bytes_over_standalone": 2.6, "network.bytes_ours_over_standalone": 2.1,
 	}
 	for _, f := range r.Figures {
 		if f.Value != want[f.ID] {

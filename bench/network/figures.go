@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // floorReference is the latency of CometBFT alone on four nodes with the baseline's settings, in
@@ -71,7 +72,7 @@ func absoluteFigures(r *report.Report, cfg Config, alone *report.Series) error {
 		if cfg.unmeasured(f.values) {
 			continue
 		}
-		if err := r.AddFigure(f.id, f.values, f.unit, targets[f.id], f.how); err != nil {
+		if err := r.AddFigure(f.id, f.values, f.unit, targets.Of(f.id), f.how); err != nil {
 			return err
 		}
 	}
@@ -122,8 +123,8 @@ func ratioFigures(r *report.Report, cfg Config, alone *report.Series) error {
 		{"network.signed_over_vouched", byClients.Values(), byGateways.Values(), "clients sign each transaction / gateways vouch; one transaction a request at the nodes' sockets, signed beforehand"},
 		{"network.pipelined_over_connections", r.Find(pipelined, 0).Values(), byGateways.Values(), "the latter with each client's sixteen requests under way on one connection / on sixteen"},
 		{"network.signed_batch_over_vouched", r.Find(signedBatch, 0).Values(), r.Find(vouchedBatch, 0).Values(), "clients sign eight transactions at once / gateways vouch; 64 a request at the nodes' sockets, signed beforehand"},
-		{"network.agreement_over_check", round, allowed, "that round / a round trip over TCP and the check"},
-		{"network.latency_agreement_over_check", soon, soonAllowed, "that round in mode latency / a round trip over TCP and the check"},
+		{"network.agreement_over_check", round, allowed, "agreement_round / a round trip over TCP and the check"},
+		{"network.latency_agreement_over_check", soon, soonAllowed, "latency_agreement_round / a round trip over TCP and the check"},
 		{"network.four_over_baseline", four.Values(), single.Values(), "four organisations / baseline with one transaction each"},
 		{"network.four_over_baseline_bundled", four.Values(), bundled.Values(), "four organisations / baseline with 100 in each of its transactions"},
 		{"network.one_over_baseline", one.Values(), oneBaseline.Values(), "one organisation / baseline with one"},
@@ -135,7 +136,7 @@ func ratioFigures(r *report.Report, cfg Config, alone *report.Series) error {
 		if cfg.unmeasured(f.a) || cfg.unmeasured(f.b) {
 			continue
 		}
-		if err := r.AddRatio(f.id, f.a, f.b, targets[f.id], f.how); err != nil {
+		if err := r.AddRatio(f.id, f.a, f.b, targets.Of(f.id), f.how); err != nil {
 			return err
 		}
 	}
@@ -158,7 +159,7 @@ func tailFigures(r *report.Report, lone *report.Series) error {
 	}
 	return errors.Join(
 		r.AddPooled("network.waiting_one_p99", p99, len(all), lone.Details("p99_ms"), "ms", report.Target{}, fmt.Sprintf("one client, chainify.execute, of %d answers in all repetitions", len(all))),
-		r.AddPooled("network.waiting_one_tail", p99/p50, len(all), tails, "ratio", targets["network.waiting_one_tail"],
+		r.AddPooled("network.waiting_one_tail", p99/p50, len(all), tails, "ratio", targets.Of("network.waiting_one_tail"),
 			fmt.Sprintf("one client: 99th percentile / median, of %d answers in all repetitions", len(all))))
 }
 
@@ -210,7 +211,7 @@ func sealFigures(r *report.Report, with, without *report.Series) error {
 		cpu[i] = 1 - cpu[i]
 	}
 	return errors.Join(
-		r.AddFigure("network.cryptography", cpu, "share", report.AtMost(0.085), "of the processor time of a transaction, nodes and databases, what goes "+off),
+		r.AddFigure("network.cryptography", cpu, "share", targets.Of("network.cryptography"), "of the processor time of a transaction, nodes and databases, what goes "+off),
 		r.AddRatio("network.cryptography_rate", without.Values(), with.Values(), report.Target{}, "transactions a second "+off+" / with"))
 }
 
@@ -266,28 +267,4 @@ func agreementRound(r *report.Report, asked, alone string) (round, check, allowe
 		round, allowed = append(round, with[i]-without[i]), append(allowed, check[i]+trip[i])
 	}
 	return round, check, allowed
-}
-
-// targets are the promises; a figure without one is only reported.
-var targets = map[string]report.Target{
-	"network.four_over_baseline":           report.AtLeast(4),
-	"network.four_over_baseline_bundled":   report.AtLeast(2.5),
-	"network.one_over_baseline":            report.AtLeast(5),
-	"network.one_over_standalone":          report.AtLeast(2),
-	"network.waiting_many_over_baseline":   report.AtLeast(2.5),
-	"network.waiting_one_over_floor":       report.AtMost(1.25),
-	"network.floor_over_reference":         report.AtMost(0.5),
-	"network.waiting_one_tail":             report.AtMost(3),
-	"network.signed_over_vouched":          report.AtLeast(0.915),
-	"network.signed_batch_over_vouched":    report.AtLeast(0.915),
-	"network.agreement_over_check":         report.AtMost(1),
-	"network.latency_agreement_over_check": report.AtMost(1),
-	"network.bytes_over_standalone":        report.AtMost(3),
-	"network.tpcc":                         report.AtLeast(0.8),
-	"network.reads_while_writing":          report.AtLeast(0.95),
-
-	"network.former_waiting_one_p50":         report.AtMost(0.5),
-	"network.former_latency_waiting_one_p50": report.AtMost(0.4),
-	"network.former_waiting_one_cpu":         report.AtMost(0.5),
-	"network.former_waiting_one_bytes":       report.AtMost(0.5),
 }

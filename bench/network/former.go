@@ -6,6 +6,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // The release before, in a network of its own (scripts/former-release).
@@ -37,6 +38,7 @@ func formerFigures(r *report.Report) error {
 		{"latency_waiting_one_p50", "the same in mode latency, over the release's balanced one", soon.Details("p50_ms"), lone.Details("p50_ms")},
 		{"waiting_one_cpu", "processor time of its transaction, nodes and databases", nowLone.CPUs(), lone.CPUs()},
 		{"waiting_one_bytes", "bytes kept of it", sums(details(r.Find(chainifyKept, 1)), kept), sums(details(r.Find(formerKept, 1)), kept)},
+		{"waiting_one_bytes_ours", "bytes kept of it in the database and the order's state, so without CometBFT's block store", sums(details(r.Find(chainifyKept, 1)), ownKept), sums(details(r.Find(formerKept, 1)), ownKept)},
 		{"waiting_many", "transactions a second of 32 clients that wait", nowCrowd.Values(), crowd.Values()},
 		{"four", "transactions a second when nobody waits", now.Values(), four.Values()},
 		{"cpu", "processor time of a transaction when nobody waits", now.CPUs(), four.CPUs()},
@@ -45,7 +47,7 @@ func formerFigures(r *report.Report) error {
 			continue
 		}
 		id := "network.former_" + f.id
-		if err := r.AddRatio(id, f.now, f.former, targets[id], "this / release 0.1, four organisations: "+f.what); err != nil {
+		if err := r.AddRatio(id, f.now, f.former, targets.Of(id), "this / release 0.1, four organisations: "+f.what); err != nil {
 			return err
 		}
 	}

@@ -24,20 +24,20 @@ var DefaultPgbenchClients = []int{8, 16, 24}
 
 // Config is one run.
 type Config struct {
-	Dir, PG, Chainify, Baseline, Out string // Chainify and Baseline are the nodes' binaries
-	CometBFT                         string // CometBFT's own binary, for the server variant; empty: not measured
-	Former, FormerPG                 string // source of release 0.1, with what it was made into, and its PostgreSQL tree; empty: not measured
-	Unsealed                         string // that of a node without cryptography (cmd/unsealed); empty: not measured
-	Seed                             uint64
-	Repeat, Seconds, Customers       int
-	PgbenchClients                   []int
-	Settle                           time.Duration // how long the load of the set-up is waited for at most
-	WarmUp                           bool          // what was just started is loaded for a moment that does not count
-	Sizes                            bool          // seven organisations too, and one client of one: what the model of scaling needs
-	Modes                            bool          // four organisations in the modes latency and throughput too
-	Hasty                            bool          // one client is measured no longer than several: for tests of the benchmark
-	Only                             []string      // of the systems only those whose names contain one of these; empty: all
-	Progress                         io.Writer
+	Dir, PG, Chainify, Baseline string // Chainify and Baseline are the nodes' binaries
+	CometBFT                    string // CometBFT's own binary, for the server variant; empty: not measured
+	Former, FormerPG            string // source of release 0.1, with what it was made into, and its PostgreSQL tree; empty: not measured
+	Unsealed                    string // that of a node without cryptography (cmd/unsealed); empty: not measured
+	Seed                        uint64
+	Repeat, Seconds, Customers  int
+	PgbenchClients              []int
+	Settle                      time.Duration // how long the load of the set-up is waited for at most
+	WarmUp                      bool          // what was just started is loaded for a moment that does not count
+	Sizes                       bool          // seven organisations too, and one client of one: what the model of scaling needs
+	Modes                       bool          // four organisations in the modes latency and throughput too
+	Hasty                       bool          // one client is measured no longer than several: for tests of the benchmark
+	Only                        []string      // of the systems only those whose names contain one of these; empty: all
+	Progress                    io.Writer
 
 	consent int                          // of a network that is opened; 0: the default
 	distant bool                         // its organisations are at a distance that can be set
@@ -162,7 +162,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	if err := machine.NoteDisk(r, s.four.Dir); err != nil {
 		return err
 	}
-	return errors.Join(figures(r, cfg), draw(cfg, r))
+	return figures(r, cfg)
 }
 
 // patient is for how many seconds one client at a time is measured: few are answered in each.

@@ -15,6 +15,7 @@ import (
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -175,7 +176,7 @@ func plainFigures(r *report.Report) error {
 			id := "plain." + script.ID() + "_over_execute" + beside.id
 			how := fmt.Sprintf("%s, %d clients of pgbench at four organisations, each with rows of its own: BEGIN to COMMIT with chainify.writes = 'effects' / %s, by transactions a second", script.Name, plainClients, beside.what)
 			if err := errors.Join(
-				r.AddRatio(id, session.Values(), call.Values(), plainTargets[id], how),
+				r.AddRatio(id, session.Values(), call.Values(), targets.Of(id), how),
 				r.AddRatio(id+"_cpu", session.CPUs(), call.CPUs(), report.Target{}, "the same by processor time of nodes and databases, clients' backends included"),
 			); err != nil {
 				return err
@@ -200,15 +201,4 @@ func serializableFigures(r *report.Report) error {
 			r.AddFigure(id+"_retries", serializable.Details(retriesOfEach), "tries/tx", report.Target{}, "attempts that got 40001 for each SERIALIZABLE transaction that committed"))
 	}
 	return errors.Join(errs...)
-}
-
-// plainTargets are the promises; a figure without one is only reported.
-var plainTargets = map[string]report.Target{
-	"plain.tpcb_like_over_execute":       report.AtLeast(0.8),
-	"plain.simple_update_over_execute":   report.AtLeast(0.8),
-	"plain.oltp_write_only_over_execute": report.AtLeast(0.8),
-	"plain.hot_rows":                     report.AtLeast(0.5),
-	"plain.hot_rows_lost":                report.AtMost(0),
-	"plain.hot_rows_longest_wait":        report.AtMost(20),
-	"plain.tpcc_effects":                 report.AtLeast(1.5),
 }

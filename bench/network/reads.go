@@ -14,6 +14,7 @@ import (
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -124,7 +125,7 @@ func readFigures(r *report.Report) error {
 		return nil
 	}
 	return errors.Join(
-		r.AddRatio("network.reads_while_writing", ledger.Values(), alone.Values(), targets["network.reads_while_writing"],
+		r.AddRatio("network.reads_while_writing", ledger.Values(), alone.Values(), targets.Of("network.reads_while_writing"),
 			fmt.Sprintf("OrderStatus, %d clients of one organisation's database / of PostgreSQL alone, while both are given %d transactions of TPC-C a second", readers, writesRate)),
 		r.AddFigure("network.reads_writes", ledger.Details(writtenRate), "tx/s", report.Target{}, "of those, what the organisation executed and committed meanwhile"),
 		r.AddFigure("network.reads_writes_standalone", alone.Details(writtenRate), "tx/s", report.Target{}, "of those, what PostgreSQL alone committed meanwhile, one by one"))

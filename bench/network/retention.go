@@ -12,9 +12,9 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // The measures of retention; disks are of one organisation.
@@ -75,7 +75,7 @@ func Retention(ctx context.Context, cfg SteadyConfig, r *report.Report) (err err
 	if err := o.stop(); err != nil {
 		return err
 	}
-	return errors.Join(run.verifyFigure(ctx), retentionFigures(r), machine.NoteDisk(r, net.Dir), run.draw())
+	return errors.Join(run.verifyFigure(ctx), retentionFigures(r), machine.NoteDisk(r, net.Dir))
 }
 
 type retention struct {
@@ -288,7 +288,7 @@ func (t *retention) archiveFigure(ctx context.Context) error {
 	}
 	r := t.steady.report
 	return errors.Join(
-		r.AddFigure("retention.archive_over_database", []float64{float64(archived) / float64(rows)}, "ratio", report.AtMost(0.5),
+		r.AddFigure("retention.archive_over_database", []float64{float64(archived) / float64(rows)}, "ratio", targets.Of("retention.archive_over_database"),
 			"bytes of the archive / bytes of the same rows in the database, with their indexes"),
 		r.AddFigure("retention.dropped", []float64{float64(dropped) / float64(last)}, "ratio", report.Target{}, "blocks that a database dropped / archived blocks"),
 	)
@@ -309,7 +309,7 @@ func (t *retention) verifyFigure(ctx context.Context) error {
 		return err
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return t.steady.report.AddFigure("retention.verify_rate", []float64{found.Changes / used.Seconds()}, "changes/s", report.AtLeast(300_000),
+	return t.steady.report.AddFigure("retention.verify_rate", []float64{found.Changes / used.Seconds()}, "changes/s", targets.Of("retention.verify_rate"),
 		"changes that chainify archive verify checks in a second of processor time, with blocks, votes and transactions")
 }
 
@@ -318,27 +318,24 @@ func retentionFigures(r *report.Report) error {
 	var errs []error
 	for _, f := range []struct {
 		id, measure string
-		target      report.Target
 	}{
-		{"disk_growth", dropDisk, report.AtMost(1.05)},
-		{"database_growth", dropDatabase, report.Target{}},
-		{"node_growth", dropNode, report.Target{}},
-		{"kept_growth", keepDisk, report.Target{}},
+		{"retention.disk_growth", dropDisk},
+		{"retention.database_growth", dropDatabase},
+		{"retention.node_growth", dropNode},
+		{"retention.kept_growth", keepDisk},
 	} {
 		second, last := quarter(r, f.measure, 2), quarter(r, f.measure, quarters)
-		errs = append(errs, r.AddFigure("retention."+f.id, []float64{report.Median(last) / report.Median(second)}, "ratio", f.target,
+		errs = append(errs, r.AddFigure(f.id, []float64{report.Median(last) / report.Median(second)}, "ratio", targets.Of(f.id),
 			f.measure+": median of the last quarter of the time / of the second"))
 	}
 	for _, f := range []struct {
-		id, measure string
-		target      report.Target
-		how         string
+		id, measure, how string
 	}{
-		{"throughput", rateDone, report.AtLeast(0.95), "transactions answered, over a look with archiving and the next without / those of the second alone: median of the pairs"},
-		{"latency_p50", latency50, report.Target{}, "median latency of both / of the second alone, the same pairs"},
-		{"latency_p99", latency99, report.Target{}, "99th percentile of both, their mean / of the second alone, the same pairs"},
+		{"retention.throughput", rateDone, "transactions answered, over a look with archiving and the next without / those of the second alone: median of the pairs"},
+		{"retention.latency_p50", latency50, "median latency of both / of the second alone, the same pairs"},
+		{"retention.latency_p99", latency99, "99th percentile of both, their mean / of the second alone, the same pairs"},
 	} {
-		errs = append(errs, r.AddFigure("retention."+f.id, shares(r.Find(f.measure, 0)), "ratio", f.target, f.how))
+		errs = append(errs, r.AddFigure(f.id, shares(r.Find(f.measure, 0)), "ratio", targets.Of(f.id), f.how))
 	}
 	return errors.Join(errs...)
 }
@@ -356,18 +353,4 @@ func shares(s *report.Series) (out []float64) {
 		}
 	}
 	return out
-}
-
-// draw puts the disks over the time.
-func (t *retention) draw() error {
-	s := t.steady
-	c := chart.Chart{Title: "one organisation on disk, and its archive", X: "minutes", Y: "MB"}
-	for _, name := range []string{keepDisk, dropDisk, dropDatabase, dropNode, archiveDisk} {
-		line := chart.Line{Name: name}
-		for _, x := range s.report.Find(name, 0).Samples {
-			line.Points = append(line.Points, chart.Point{X: s.cfg.Length.Minutes() * float64(x.Repetition) / steadyLooks, Spread: report.SpreadOf([]float64{x.Value})})
-		}
-		c.Lines = append(c.Lines, line)
-	}
-	return c.Write(s.cfg.Out, filepath.Base(s.report.Name))
 }

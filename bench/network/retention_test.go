@@ -94,7 +94,7 @@ func TestRetentionIsMeasured(t *testing.T) {
 	var progress strings.Builder
 	cfg := SteadyConfig{
 		Config: Config{
-			Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Out: t.TempDir(), Seed: 1, Seconds: 1, Customers: 1000, Progress: &progress,
+			Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Seconds: 1, Customers: 1000, Progress: &progress,
 		},
 		Length: 30 * time.Second,
 	}

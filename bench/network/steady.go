@@ -13,10 +13,10 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/pgbench"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // SteadyConfig is a constant rate for a time.
@@ -30,7 +30,6 @@ const (
 	steadyClients = 32
 	steadyLooks   = 60 // over the length
 	quarters      = 4
-	flat          = 1.2 // what the last quarter may be of the second
 )
 
 // The measures of a steady load.
@@ -101,8 +100,7 @@ func Steady(ctx context.Context, cfg SteadyConfig, r *report.Report) (err error)
 	}
 	return errors.Join(s.figures(),
 		machine.NoteDisk(r, net.Dir),
-		diskFigures(r, "steady", []map[string]float64{after.each(before, s.total, len(net.Organisations))}, []map[string]float64{alone}),
-		s.draw())
+		diskFigures(r, "steady", []map[string]float64{after.each(before, s.total, len(net.Organisations))}, []map[string]float64{alone}))
 }
 
 type steady struct {
@@ -244,19 +242,13 @@ func unitOf(name string) string {
 	return ""
 }
 
-// figures compares the last quarter with the second.
+// figures compares the last quarter with the second. One slow moment of the machine decides the
+// 99th percentile, and the log of messages grows up to 1 GB a node: both have no target.
 func (s *steady) figures() error {
 	for _, m := range measures {
 		second, last := quarter(s.report, m.name, 2), quarter(s.report, m.name, quarters)
-		target := report.AtMost(flat)
-		if m.name == latency99 || m.name == orderLog { // one slow moment of the machine decides the one; the other grows up to 1 GB a node, and is cut there
-			target = report.Target{}
-		}
-		if m.name == rateDone {
-			target = report.AtLeast(1 / flat)
-		}
-		how := fmt.Sprintf("%s: median of the last quarter of the time / of the second, at %d tx/s", m.name, s.cfg.Rate)
-		if err := s.report.AddFigure("steady."+m.id, []float64{report.Median(last) / report.Median(second)}, "ratio", target, how); err != nil {
+		id, how := "steady."+m.id, fmt.Sprintf("%s: median of the last quarter of the time / of the second, at %d tx/s", m.name, s.cfg.Rate)
+		if err := s.report.AddFigure(id, []float64{report.Median(last) / report.Median(second)}, "ratio", targets.Of(id), how); err != nil {
 			return err
 		}
 	}
@@ -273,27 +265,6 @@ func quarter(r *report.Report, name string, q int) (values []float64) {
 		}
 	}
 	return values
-}
-
-// draw puts each measure, as a share of its median in the second quarter, over the time.
-func (s *steady) draw() error {
-	c := chart.Chart{
-		Title: fmt.Sprintf("%d transactions a second for %g minutes: what was measured / its second quarter", s.cfg.Rate, s.cfg.Length.Minutes()), X: "minutes", Y: "ratio",
-	}
-	for _, m := range measures {
-		series, base := s.report.Find(m.name, 0), report.Median(quarter(s.report, m.name, 2))
-		if series == nil || m.name == latency99 {
-			continue
-		}
-		line := chart.Line{Name: m.name}
-		for _, x := range series.Samples {
-			line.Points = append(line.Points, chart.Point{
-				X: s.cfg.Length.Minutes() * float64(x.Repetition) / steadyLooks, Spread: report.SpreadOf([]float64{x.Value / base}),
-			})
-		}
-		c.Lines = append(c.Lines, line)
-	}
-	return c.Write(s.cfg.Out, filepath.Base(s.report.Name))
 }
 
 // sum adds up what a query gives in all databases.

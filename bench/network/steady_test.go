@@ -18,7 +18,7 @@ func TestASteadyLoadIsMeasured(t *testing.T) {
 	var progress strings.Builder
 	cfg := SteadyConfig{
 		Config: Config{
-			Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Out: t.TempDir(), Seed: 1, Seconds: 1, Customers: 1000, Progress: &progress,
+			Dir: dir, PG: tree, Chainify: filepath.Join(dir, "chainify"), Seed: 1, Seconds: 1, Customers: 1000, Progress: &progress,
 		},
 		Rate: 20, Length: 20 * time.Second,
 	}
@@ -44,7 +44,7 @@ func TestASteadyLoadIsMeasured(t *testing.T) {
 			t.Errorf("of %s only %v is recorded; %v, %v", name, set, r.Versions, r.Machine)
 		}
 	}
-	if len(r.Figures) != len(measures)+7 {
+	if len(r.Figures) != len(measures)+8 {
 		t.Errorf("%d figures", len(r.Figures))
 	}
 	for _, f := range r.Figures {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/bench/executor"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -117,7 +118,7 @@ func tpccFigures(r *report.Report) error {
 	); err != nil {
 		return err
 	}
-	return r.AddRatio("network.tpcc", four.Values(), shared(alone.Values(), 4, runtime.NumCPU()), targets["network.tpcc"],
+	return r.AddRatio("network.tpcc", four.Values(), shared(alone.Values(), 4, runtime.NumCPU()), targets.Of("network.tpcc"),
 		"TPC-C NewOrder and Payment, four organisations that agree on all / one executor alone with the same texts in blocks as large, times the part of a core that each of four has")
 }
 

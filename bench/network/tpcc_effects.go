@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 	"github.com/chainify-db/chainify/bench/workload"
 )
 
@@ -126,7 +127,7 @@ func tpccEffectsFigures(r *report.Report) error {
 		return r.AddRatio(id, measured.Values(), flooded.Values(), report.Target{}, "plain.tpcc_effects with "+what)
 	}
 	return errors.Join(
-		r.AddRatio("plain.tpcc_effects", applied.Values(), flooded.Values(), plainTargets["plain.tpcc_effects"], how+"four execute what clients of all submit without waiting, by transactions a second"),
+		r.AddRatio("plain.tpcc_effects", applied.Values(), flooded.Values(), targets.Of("plain.tpcc_effects"), how+"four execute what clients of all submit without waiting, by transactions a second"),
 		r.AddRatio("plain.tpcc_effects_waiting", applied.Values(), waited.Values(), report.Target{}, how+"the same sessions wait for chainify.execute, by transactions a second"),
 		other("plain.tpcc_effects_everywhere", tpccEverywhere, tpccTerminals, "a quarter of the sessions at each organisation"),
 		other("plain.tpcc_effects_many", tpccByEffects, tpccMany, fmt.Sprintf("%d sessions", tpccMany)),

@@ -17,6 +17,7 @@ import (
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
 	"github.com/chainify-db/chainify/bench/server"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // DefaultRows are those of the table; ShortRows are for development.
@@ -41,15 +42,6 @@ const (
 	before = "the other organisations' clients, before"
 	during = "the other organisations' clients, from the touch on"
 )
-
-// targets of issue figures; medians.
-var targets = map[string]report.Target{
-	"recovery.checkpoint_ms":   report.AtMost(5),
-	"recovery.scrub_rate":      report.AtLeast(300_000),
-	"recovery.back_s":          report.AtMost(3),
-	"recovery.others_loss":     report.AtMost(0.1),
-	"recovery.touch_repair_ms": {},
-}
 
 // Run measures both and adds series and figures.
 func Run(ctx context.Context, cfg Config, r *report.Report) error {
@@ -104,11 +96,11 @@ func alone(ctx context.Context, cfg Config, r *report.Report) error {
 			fmt.Sprintf("500 blocks that change the same 100 rows of a table of %d, which are wrong then: step rows writes the last version of each, processor time, median of %d", cfg.Rows, rows.Samples)),
 		r.AddFigure("recovery.long_replay_ms", []float64{replay.MS}, "ms", report.Target{},
 			fmt.Sprintf("the same, step replay: the table reset to the checkpoint before them, and all executed again, median of %d", replay.Samples)),
-		r.AddFigure("recovery.checkpoint_ms", []float64{by["checkpoint"].MS}, "ms", targets["recovery.checkpoint_ms"],
+		r.AddFigure("recovery.checkpoint_ms", []float64{by["checkpoint"].MS}, "ms", targets.Of("recovery.checkpoint_ms"),
 			fmt.Sprintf("a checkpoint of a table of %d rows, by the clock, median of %d", cfg.Rows, by["checkpoint"].Samples)),
-		r.AddFigure("recovery.scrub_rate", []float64{*scrubbed.Rate}, "rows/s", targets["recovery.scrub_rate"],
+		r.AddFigure("recovery.scrub_rate", []float64{*scrubbed.Rate}, "rows/s", targets.Of("recovery.scrub_rate"),
 			fmt.Sprintf("rows of table and base that the scrubber reads a second of processor time, unthrottled, median of %d", scrubbed.Samples)),
-		r.AddFigure("recovery.touch_repair_ms", []float64{by["repair at the next touch"].MS}, "ms", targets["recovery.touch_repair_ms"],
+		r.AddFigure("recovery.touch_repair_ms", []float64{by["repair at the next touch"].MS}, "ms", targets.Of("recovery.touch_repair_ms"),
 			fmt.Sprintf("a block that changes a tampered row, the row looked up and put right, by the clock, median of %d", by["repair at the next touch"].Samples)))
 }
 
@@ -140,9 +132,9 @@ func together(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	return errors.Join(
-		r.AddFigure("recovery.back_s", back, "s", targets["recovery.back_s"],
+		r.AddFigure("recovery.back_s", back, "s", targets.Of("recovery.back_s"),
 			"from the submission of a transaction that changes a tampered row until its organisation has the block, recorded the cure and serves; four organisations under load"),
-		r.AddFigure("recovery.others_loss", loss, "share", targets["recovery.others_loss"],
+		r.AddFigure("recovery.others_loss", loss, "share", targets.Of("recovery.others_loss"),
 			fmt.Sprintf("throughput that clients of the other three lost in the %d s from then on, of that in the %d s before the tampering", windowSeconds, windowSeconds)))
 }
 

@@ -46,6 +46,21 @@ func (t Target) Holds(v float64) bool {
 	return v >= t.Value
 }
 
+// Verdict judges a value by its range: "holds" or "missed" where all of it is on one side of the
+// target, "undecided" where it spans the target, and nothing without a target.
+func (t Target) Verdict(value, least, most float64) string {
+	low, high := t.Holds(min(least, value)), t.Holds(max(most, value))
+	switch {
+	case !t.set:
+		return ""
+	case low && high:
+		return "holds"
+	case t.always, !low && !high:
+		return "missed"
+	}
+	return "undecided"
+}
+
 func (t Target) String() string {
 	switch {
 	case !t.set:

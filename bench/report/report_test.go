@@ -179,7 +179,7 @@ func TestReportIsWrittenWithTheFieldsOthersRead(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 1.2345: "1.23", 999: "999", 1000: "1,000", -12345.6: "-12,346", 1e6: "1,000,000"} {
-		if got := number(v); got != want {
+		if got := Number(v); got != want {
 			t.Errorf("%v prints %s, want %s", v, got, want)
 		}
 	}
@@ -203,6 +203,30 @@ func TestAValueCloseToItsTargetHasMoreDigits(t *testing.T) {
 		f := Figure{Value: c.value, Min: c.least, Max: c.most, Target: c.target.String()}
 		if value, least, most := f.shown(); [3]string{value, least, most} != c.want {
 			t.Errorf("%g of %q prints %s, %s to %s, want %v", c.value, f.Target, value, least, most, c.want)
+		}
+	}
+}
+
+// A range on one side of the target decides; one that spans it does not.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		target             Target
+		value, least, most float64
+		want               string
+	}{
+		{Target{}, 1, 1, 1, ""},
+		{AtLeast(2), 3, 2, 4, "holds"},
+		{AtLeast(2), 3, 1.9, 4, "undecided"},
+		{AtLeast(2), 1, 0, 1.9, "missed"},
+		{AtMost(2), 1, 0, 2, "holds"},
+		{AtMost(2), 1, 0, 3, "undecided"},
+		{AtMost(2), 3, 2.1, 4, "missed"},
+		{AtMost(2), 4, 1, 2, "undecided"}, // a value of all repetitions together may be beyond their range
+		{NeverBelow(1), 2, 1, 3, "holds"},
+		{NeverBelow(1), 2, 0.9, 3, "missed"},
+	} {
+		if got := c.target.Verdict(c.value, c.least, c.most); got != c.want {
+			t.Errorf("%s, %g from %g to %g: %q, want %q", c.target, c.value, c.least, c.most, got, c.want)
 		}
 	}
 }

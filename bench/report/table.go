@@ -22,10 +22,10 @@ func (r *Report) Print(w io.Writer) error {
 	for _, s := range r.shown() {
 		point := ""
 		if s.Point != 0 {
-			point = number(s.Point)
+			point = Number(s.Point)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\t%.1f us/tx\n", s.System, point, number(s.Spread.Median),
-			number(s.Spread.Min), number(s.Spread.Max), s.Unit, s.CPU.Median)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\t%.1f us/tx\n", s.System, point, Number(s.Spread.Median),
+			Number(s.Spread.Min), Number(s.Spread.Max), s.Unit, s.CPU.Median)
 	}
 	fmt.Fprintf(t, "\nfigure\tmedian\trange\tunit\ttarget\tholds\n")
 	for _, f := range r.Figures {
@@ -83,21 +83,27 @@ func verdict(holds *bool) string {
 	return "NO"
 }
 
-// shown prints a figure's value and range, with as many digits as tell the value from its target.
+// shown prints a figure's value and range.
 func (f Figure) shown() (value, least, most string) {
-	print := number
+	return Shown(f.Value, f.Min, f.Max, f.Target)
+}
+
+// Shown prints a value and its range, with as many digits as tell them from the target.
+func Shown(v, low, high float64, target string) (value, least, most string) {
+	print := Number
 	var sign string
 	var bound float64
-	if _, err := fmt.Sscanf(f.Target, "%s %g", &sign, &bound); err == nil && f.Value != bound && math.Abs(f.Value) < 1000 {
-		for digits := 4; digits < 10 && print(f.Value) == print(bound); digits++ {
+	if _, err := fmt.Sscanf(target, "%s %g", &sign, &bound); err == nil && math.Abs(v) < 1000 {
+		hidden := func(v float64) bool { return v != bound && print(v) == print(bound) }
+		for digits := 4; digits < 10 && (hidden(v) || hidden(low) || hidden(high)); digits++ {
 			print = func(v float64) string { return fmt.Sprintf("%.*g", digits, v) }
 		}
 	}
-	return print(f.Value), print(f.Min), print(f.Max)
+	return print(v), print(low), print(high)
 }
 
-// number prints three significant digits below a thousand, and thousands separated above.
-func number(v float64) string {
+// Number prints three significant digits below a thousand, and thousands separated above.
+func Number(v float64) string {
 	if math.Abs(v) < 1000 {
 		return fmt.Sprintf("%.3g", v)
 	}

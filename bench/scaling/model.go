@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/figures"
 )
 
 // Line is a cost that grows with the number of organisations: At + By·n.
@@ -102,9 +102,9 @@ func (c Costs) Foretell(n, cores int, heights float64) Measured {
 // The details of a sample that are the bytes kept.
 var keptDetails = []string{"database_bytes_per_tx", "blocks_bytes_per_tx", "state_bytes_per_tx"}
 
-// Of reads what a report of the network benchmark says of one size, with one worker in each
-// database; false when it did not measure it.
-func Of(r *report.Report, organisations int) (Measured, bool) {
+// Of reads what a run of the network benchmark says of one size, with one worker in each database;
+// false when it did not measure it.
+func Of(r *figures.Run, organisations int) (Measured, bool) {
 	name := "chainify, " + Name(organisations)
 	if organisations == 1 {
 		name += ", one worker"
@@ -115,15 +115,15 @@ func Of(r *report.Report, organisations int) (Measured, bool) {
 	}
 	return Measured{
 		Organisations: organisations,
-		NodeUS:        report.Median(load.Details("node_cpu_us_per_tx")), DatabaseUS: report.Median(load.Details("database_cpu_us_per_tx")),
-		HeightUS: report.Median(wait.Details("node_cpu_us_per_tx")), HeightMS: report.Median(wait.Details("p50_ms")),
-		Rate: load.Spread.Median, Bytes: bytesKept(load), AloneBytes: bytesKept(wait),
+		NodeUS:        load.Detail["node_cpu_us_per_tx"], DatabaseUS: load.Detail["database_cpu_us_per_tx"],
+		HeightUS: wait.Detail["node_cpu_us_per_tx"], HeightMS: wait.Detail["p50_ms"],
+		Rate: load.Value, Bytes: bytesKept(load), AloneBytes: bytesKept(wait),
 	}, true
 }
 
-func bytesKept(s *report.Series) (sum float64) {
+func bytesKept(s *figures.Series) (sum float64) {
 	for _, detail := range keptDetails {
-		sum += report.Median(s.Details(detail))
+		sum += s.Detail[detail]
 	}
 	return sum
 }

@@ -1,12 +1,14 @@
 package scaling
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/chainify-db/chainify/bench/figures"
 	"github.com/chainify-db/chainify/bench/report"
 )
 
@@ -37,100 +39,132 @@ var Places = []Place{
 	{"everywhere, 80 ms", func(_, _ int) time.Duration { return 80 * time.Millisecond }, 0.1},
 }
 
-// coresOf is how many cores a report's machine has; it is a number of another type once it was
-// written and read.
-func coresOf(r *report.Report) int {
-	switch n := r.Machine["cores"].(type) {
-	case int:
-		return n
-	case float64:
-		return int(n)
-	}
-	return 0
+// Model is the model fitted to a run of the network benchmark, beside what was measured.
+type Model struct {
+	Costs
+	known []Measured
+	cores int
 }
 
-// compare writes what the model says of each size beside what was measured. Costs of the sizes
-// fitted to are met by construction, but not their rates.
-func compare(b *strings.Builder, c Costs, known []Measured, cores int) {
+// Fit fits the model to a run, which has to have the sizes that it needs.
+func Fit(r *figures.Run) (*Model, error) {
+	m := &Model{}
+	var run []Measured
+	for _, n := range shown {
+		one, ok := Of(r, n)
+		if !ok {
+			return nil, fmt.Errorf("no network of %s was measured with one worker", Name(n))
+		}
+		m.known = append(m.known, one)
+		if slices.Contains(fitted, n) {
+			run = append(run, one)
+		}
+	}
+	cores, _ := r.Machine["cores"].(float64)
+	if m.cores = int(cores); m.cores == 0 {
+		return nil, errors.New("the run does not tell how many cores its machine has")
+	}
+	var err error
+	m.Costs, err = FitCosts(run)
+	return m, err
+}
+
+// Compared is a table of what the model says of each size beside what was measured. Costs of the
+// sizes fitted to are met by construction, but not their rates.
+func (m *Model) Compared() string {
+	var b strings.Builder
 	b.WriteString("| model / measured | processor time of a transaction | transactions a second | one client, median | bytes kept of a transaction | bytes kept of one alone |\n|---|---|---|---|---|---|\n")
-	for _, m := range known {
-		f := c.Foretell(m.Organisations, cores, heightsAtLoad)
-		name := Name(m.Organisations)
-		if slices.Contains(fitted, m.Organisations) {
+	for _, one := range m.known {
+		f := m.Foretell(one.Organisations, m.cores, heightsAtLoad)
+		name := Name(one.Organisations)
+		if slices.Contains(fitted, one.Organisations) {
 			name += " (fitted to)"
 		}
-		fmt.Fprintf(b, "| %s |", name)
+		fmt.Fprintf(&b, "| %s |", name)
 		for _, v := range []struct {
 			model, measured float64
 			format          string
 		}{
-			{f.DatabaseUS + f.NodeUS, m.DatabaseUS + m.NodeUS, "%.0f / %.0f µs"},
-			{f.Rate, m.Rate, "%.0f / %.0f"},
-			{f.HeightMS, m.HeightMS, "%.1f / %.1f ms"},
-			{f.Bytes, m.Bytes, "%.0f / %.0f"},
-			{f.AloneBytes, m.AloneBytes, "%.0f / %.0f"},
+			{f.DatabaseUS + f.NodeUS, one.DatabaseUS + one.NodeUS, "%.0f / %.0f µs"},
+			{f.Rate, one.Rate, "%.0f / %.0f"},
+			{f.HeightMS, one.HeightMS, "%.1f / %.1f ms"},
+			{f.Bytes, one.Bytes, "%.0f / %.0f"},
+			{f.AloneBytes, one.AloneBytes, "%.0f / %.0f"},
 		} {
-			fmt.Fprintf(b, " "+v.format+" = %.2f |", v.model, v.measured, v.model/v.measured)
+			fmt.Fprintf(&b, " "+v.format+" = %.2f |", v.model, v.measured, v.model/v.measured)
 		}
 		b.WriteString("\n")
 	}
+	return b.String()
 }
 
-// Markdown writes what the model makes of a run of the network benchmark; false when the run has
-// not the sizes it needs.
-func Markdown(w io.Writer, r *report.Report) (bool, error) {
-	var run, known []Measured
-	for _, n := range shown {
-		m, ok := Of(r, n)
-		if !ok {
-			return false, nil
-		}
-		known = append(known, m)
-		if slices.Contains(fitted, n) {
-			run = append(run, m)
-		}
-	}
-	cores := coresOf(r)
-	if cores == 0 {
-		return false, nil
-	}
-	c, err := FitCosts(run)
-	if err != nil {
-		return false, err
-	}
+// Lines is a table of what each organisation spends.
+func (m *Model) Lines() string {
 	var b strings.Builder
-	b.WriteString("## scaling\nThe model of [scaling.md](scaling.md), fitted to one organisation with one worker and to seven of the network benchmark above; four are foretold. What it says of the machine that all of them share, and what was measured:\n\n")
-	compare(&b, c, known, cores)
-	b.WriteString("\n| of one organisation | with n organisations |\n|---|---|\n")
+	b.WriteString("| of each organisation | with n organisations |\n|---|---|\n")
 	for _, l := range []struct {
 		what string
 		line Line
 		unit string
 	}{
-		{"processor time of a transaction, database", c.Database, "µs"},
-		{"processor time of a transaction, node, many together", c.Node, "µs"},
-		{"processor time of an order block, node", c.Height, "µs"},
-		{"kept on disk of a transaction, many together", c.Bytes, "bytes"},
-		{"kept on disk of a transaction alone in its order block", c.AloneBytes, "bytes"},
+		{"processor time of a transaction, database", m.Database, "µs"},
+		{"processor time of a transaction, node, many together", m.Node, "µs"},
+		{"processor time of an order block, node", m.Height, "µs"},
+		{"kept on disk of a transaction, many together", m.Bytes, "bytes"},
+		{"kept on disk of a transaction alone in its order block", m.AloneBytes, "bytes"},
 	} {
-		fmt.Fprintf(&b, "| %s | %.0f %+.1f n %s |\n", l.what, l.line.At, l.line.By, l.unit)
+		fmt.Fprintf(&b, "| %s | %s %s |\n", l.what, l.line, l.unit)
 	}
-	fmt.Fprintf(&b, "\nTransactions a second that fit the cores of each organisation, at %d order blocks a second:\n\n| organisations | 2 cores | 4 cores | 8 cores |\n|---|---|---|---|\n", heightsAtLoad)
+	return b.String()
+}
+
+// String is the line as a formula of n.
+func (l Line) String() string {
+	sign, by := "+", math.Abs(l.By)
+	if l.By < 0 {
+		sign = "-"
+	}
+	if by < 1000 {
+		return fmt.Sprintf("%s %s %.1f·n", whole(l.At), sign, by)
+	}
+	return fmt.Sprintf("%s %s %s·n", whole(l.At), sign, whole(by))
+}
+
+func whole(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return report.Number(v)
+}
+
+// Rates is a table of what fits the cores of each organisation.
+func (m *Model) Rates() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| organisations, transactions a second at %d order blocks a second | 2 cores | 4 cores | 8 cores |\n|---|---|---|---|\n", heightsAtLoad)
 	for _, n := range []int{1, 4, 7, 16} {
-		fmt.Fprintf(&b, "| %d | %.0f | %.0f | %.0f |\n", n, c.Rate(n, 2, heightsAtLoad), c.Rate(n, 4, heightsAtLoad), c.Rate(n, 8, heightsAtLoad))
+		fmt.Fprintf(&b, "| %d |", n)
+		for _, cores := range []float64{2, 4, 8} {
+			fmt.Fprintf(&b, " %s |", whole(m.Rate(n, cores, heightsAtLoad)))
+		}
+		b.WriteString("\n")
 	}
-	b.WriteString("\nWhat one client that waits for each answer sees, simulated: median, 99th percentile. The delay is of one message, one way.\n\n| | 4 organisations | 7 | 16 |\n|---|---|---|---|\n")
+	return b.String()
+}
+
+// Waits is a table of what one client that waits for each answer sees, simulated.
+func (m *Model) Waits() string {
+	var b strings.Builder
+	b.WriteString("| simulated median, 99th percentile of one client that waits; delay of one message, one way | 4 organisations | 7 | 16 |\n|---|---|---|---|\n")
 	for _, p := range Places {
 		fmt.Fprintf(&b, "| %s |", p.Name)
 		for _, n := range []int{4, 7, 16} {
 			// On machines of its own an organisation does its share of the work beside the
 			// others, not after them.
-			work := time.Duration(c.HeightMS.Of(n) / float64(n) * float64(time.Millisecond))
+			work := time.Duration(m.HeightMS.Of(n) / float64(n) * float64(time.Millisecond))
 			o := Simulate(n, p, work, simulated, 1)
 			fmt.Fprintf(&b, " %d ms, %d ms |", o.P50.Milliseconds(), o.P99.Milliseconds())
 		}
 		b.WriteString("\n")
 	}
-	_, err = io.WriteString(w, b.String()+"\n")
-	return true, err
+	return b.String()
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/figures"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*math.Max(1, math.Abs(b)) }
@@ -93,53 +93,43 @@ func TestSimulationDoesNotWaitForTheLast(t *testing.T) {
 	}
 }
 
-// sized adds what a report says of a number of organisations.
-func sized(r *report.Report, name string, rate, nodeUS, databaseUS, heightUS, bytes float64) {
-	for _, s := range []struct {
-		system      string
-		point, rate float64
-		detail      map[string]float64
-	}{
-		{name, 0, rate, map[string]float64{"node_cpu_us_per_tx": nodeUS, "database_cpu_us_per_tx": databaseUS, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 100, "wal_bytes_per_tx": 700}},
-		{name + ", waiting", 1, 30, map[string]float64{"node_cpu_us_per_tx": heightUS, "p50_ms": 30, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 8000}},
-	} {
-		r.Add(s.system, s.point, "tx/s", report.Sample{Repetition: 1, Value: s.rate, Detail: s.detail})
-	}
+// sized adds what a run says of a number of organisations.
+func sized(r *figures.Run, name string, rate, nodeUS, databaseUS, heightUS, bytes float64) {
+	r.Series = append(r.Series,
+		&figures.Series{System: name, Value: rate, Unit: "tx/s", Detail: map[string]float64{"node_cpu_us_per_tx": nodeUS, "database_cpu_us_per_tx": databaseUS, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 100, "wal_bytes_per_tx": 700}},
+		&figures.Series{System: name + ", waiting", Point: 1, Value: 30, Unit: "tx/s", Detail: map[string]float64{"node_cpu_us_per_tx": heightUS, "p50_ms": 30, "database_bytes_per_tx": bytes, "blocks_bytes_per_tx": 8000}})
 }
 
-func TestReportsAreRead(t *testing.T) {
-	r := &report.Report{Machine: map[string]any{"cores": 2}}
+func TestRunsAreRead(t *testing.T) {
+	r := &figures.Run{Machine: map[string]any{"cores": 2.0}}
 	if _, ok := Of(r, 4); ok {
-		t.Error("an empty report measured four")
+		t.Error("an empty run measured four")
 	}
 	sized(r, "chainify, 4 organisations", 7000, 100, 190, 36000, 350)
 	if got, ok := Of(r, 4); !ok || got != (Measured{4, 100, 190, 36000, 30, 7000, 450, 8350}) {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	sized(r, "chainify, 1 organisation", 30000, 1, 1, 1, 1) // with two workers: costs of another kind
-	var page strings.Builder
-	if done, err := Markdown(&page, r); done || err != nil || page.Len() > 0 {
-		t.Errorf("four organisations alone make a page: %v, %q", err, page.String())
+	if _, err := Fit(r); err == nil {
+		t.Error("four organisations alone make a model")
 	}
 	sized(r, "chainify, 1 organisation, one worker", 20000, 25, 45, 9000, 400)
 	sized(r, "chainify, 7 organisations", 4000, 175, 315, 63000, 400)
-	for _, cores := range []any{2, 2.0} { // as it is, and as it is read back
-		page.Reset()
-		r.Machine["cores"] = cores
-		if done, err := Markdown(&page, r); !done || err != nil {
-			t.Fatal(done, err)
-		}
-		for _, want := range []string{
-			// 4 · (25 + 45) of 290; (half a core - 5 · 9 ms) / 70 µs of 7000
-			"| 4 organisations | 280 / 290 µs = 0.97 | 6500 / 7000 = 0.93 | 30.0 / 30.0 ms = 1.00 | 500 / 450 = 1.11 | 8400 / 8350 = 1.01 |\n",
-			"| 1 organisation (fitted to) | 70 / 70 µs = 1.00 | 27929 / 20000 = 1.40 |", "| 7 organisations (fitted to) | 490 / 490 µs = 1.00 |",
-			"| processor time of a transaction, database | 45 +0.0 n µs |", "| 4 | 27929 | 56500 | 113643 |", // (2 s - 5 · 9 ms) / 70 µs
-			"| kept on disk of a transaction, many together | 500 +0.0 n bytes |",
-			"| everywhere, 80 ms | 3",
-		} {
-			if !strings.Contains(page.String(), want) {
-				t.Errorf("%q is not in\n%s", want, page.String())
-			}
+	m, err := Fit(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := m.Compared() + m.Lines() + m.Rates() + m.Waits()
+	for _, want := range []string{
+		// 4 · (25 + 45) of 290; (half a core - 5 · 9 ms) / 70 µs of 7000
+		"| 4 organisations | 280 / 290 µs = 0.97 | 6500 / 7000 = 0.93 | 30.0 / 30.0 ms = 1.00 | 500 / 450 = 1.11 | 8400 / 8350 = 1.01 |\n",
+		"| 1 organisation (fitted to) | 70 / 70 µs = 1.00 | 27929 / 20000 = 1.40 |", "| 7 organisations (fitted to) | 490 / 490 µs = 1.00 |",
+		"| processor time of a transaction, database | 45 + 0.0·n µs |", "| 4 | 27,929 | 56,500 | 113,643 |", // (2 s - 5 · 9 ms) / 70 µs
+		"| kept on disk of a transaction, many together | 500 + 0.0·n bytes |",
+		"| everywhere, 80 ms | 3",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in\n%s", want, page)
 		}
 	}
 	if Name(1) != "1 organisation" || Name(7) != "7 organisations" {

@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/chainify-db/chainify/bench/chart"
 	"github.com/chainify-db/chainify/bench/machine"
 	"github.com/chainify-db/chainify/bench/report"
+	"github.com/chainify-db/chainify/bench/targets"
 )
 
 // The measurement of AnKer (SIGMOD 2018), table 1.
@@ -40,7 +40,7 @@ var (
 
 // Config is one run.
 type Config struct {
-	Dir, Out string
+	Dir      string
 	Program  string // of crates/snapshot/examples/cost.rs
 	Seed     uint64
 	Repeat   int
@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config, r *report.Report) error {
 			}
 		}
 	}
-	return errors.Join(figures(cfg, r), draws(cfg, r))
+	return figures(cfg, r)
 }
 
 func (c Config) sizes() ([]int, int) {
@@ -164,9 +164,9 @@ func system(one run) string {
 // figures are ratios within each repetition, after most pages were written.
 func figures(cfg Config, r *report.Report) error {
 	sizes, bytes := cfg.sizes()
-	at, target := float64(written), report.AtLeast(100)
+	at := float64(written)
 	if cfg.Short {
-		at, target = shortWritten, report.Target{}
+		at = shortWritten
 	}
 	var errs []error
 	for _, n := range sizes {
@@ -176,11 +176,12 @@ func figures(cfg Config, r *report.Report) error {
 			if ours == nil || theirs == nil || len(ours.Samples) != len(theirs.Samples) {
 				continue
 			}
-			promised := report.Target{}
-			if other == "fork" && n != 25 {
-				promised = target
+			id := fmt.Sprintf("snapshot.%s_over_chunks_%d", other, n)
+			promised := targets.Of(id)
+			if cfg.Short {
+				promised = report.Target{}
 			}
-			errs = append(errs, r.AddRatio(fmt.Sprintf("snapshot.%s_over_chunks_%d", other, n), theirs.Values(), ours.Values(), promised,
+			errs = append(errs, r.AddRatio(id, theirs.Values(), ours.Values(), promised,
 				fmt.Sprintf("time of a snapshot of %d columns of %d MB by %s over that by chunks, after %g page writes in each", n, bytes>>20, other, at)))
 		}
 	}
@@ -197,13 +198,4 @@ func figures(cfg Config, r *report.Report) error {
 			r.AddFigure("snapshot."+one.id+"_fork_us", forked.Details(one.detail), "µs", report.Target{}, "after a snapshot by fork, the first write to a page: "+one.how))
 	}
 	return errors.Join(errs...)
-}
-
-// draws writes the chart: one column, over the pages written.
-func draws(cfg Config, r *report.Report) error {
-	c := chart.Chart{Title: "A snapshot of one column", X: "pages written before", Y: "µs"}
-	for _, strategy := range strategies {
-		c.Lines = append(c.Lines, chart.Over(r, system(run{strategy, 1})))
-	}
-	return c.Write(cfg.Out, r.Name)
 }

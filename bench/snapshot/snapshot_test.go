@@ -30,7 +30,7 @@ func measuredBy(t *testing.T, script string) (*report.Report, error) {
 	t.Helper()
 	r := &report.Report{Name: "snapshot", Parameters: map[string]any{}}
 	out := t.TempDir()
-	err := Run(t.Context(), Config{Dir: out, Out: out, Program: standIn(t, script), Seed: 1, Repeat: 3, Short: true, Progress: &strings.Builder{}}, r)
+	err := Run(t.Context(), Config{Dir: out, Program: standIn(t, script), Seed: 1, Repeat: 3, Short: true, Progress: &strings.Builder{}}, r)
 	return r, err
 }
 

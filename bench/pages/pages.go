@@ -1,0 +1,134 @@
+// Package pages writes the pages of figures, and the copies of figures in all other documents, from
+// docs/performance/figures.json.
+package pages
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/chainify-db/chainify/bench/figures"
+	"github.com/chainify-db/chainify/bench/plots"
+)
+
+// Folder is where pages, plots and figures.json are, from the root of the repository.
+const Folder = "docs/performance"
+
+// File is where the figures are kept, from the root of the repository.
+const File = Folder + "/figures.json"
+
+// documents are the files and folders whose Markdown may hold copies of figures.
+var documents = []string{"README.md", "CONTRIBUTING.md", "bench/README.md", "crates", "docs", "spec"}
+
+// Build is what every file that holds figures has to be, by its path from the root: the pages of
+// benchmarks, the page of targets, and each document with copies.
+func Build(root string, f *figures.File) (map[string]string, error) {
+	out := map[string]string{Folder + "/targets.md": targetsPage(f)}
+	for _, run := range f.Runs {
+		out[Folder+"/"+run.Name+".md"] = page(run)
+	}
+	copies := copier{file: f, blocks: blocks(f)}
+	for _, place := range documents {
+		err := filepath.WalkDir(filepath.Join(root, place), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+				return err
+			}
+			name, err := filepath.Rel(root, path)
+			if err != nil || out[name] != "" {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text, err := copies.fill(string(raw))
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			out[name] = text
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Stale compares the files with what they have to be, and names each that differs, lacks, or that
+// nothing made.
+func Stale(root string, f *figures.File) (stale []string, err error) {
+	want, err := Build(root, f)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{filepath.Base(File): true}
+	for name, text := range want {
+		known[filepath.Base(name)] = true
+		if raw, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(raw) != text {
+			stale = append(stale, name+": not what "+File+" gives")
+		}
+	}
+	for _, run := range f.Runs {
+		for _, name := range plots.Of(run.Name) {
+			known[name+".svg"] = true
+			if _, err := os.Stat(filepath.Join(root, Folder, name+".svg")); err != nil {
+				stale = append(stale, Folder+"/"+name+".svg: there is no such plot")
+			}
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(root, Folder))
+	for _, entry := range entries {
+		if !known[entry.Name()] {
+			stale = append(stale, Folder+"/"+entry.Name()+": nothing makes it")
+		}
+	}
+	return stale, err
+}
+
+// Write brings pages, copies and plots up to date, and names the files that it changed.
+func Write(root string, f *figures.File) (changed []string, err error) {
+	want, err := Build(root, f)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range want {
+		path := filepath.Join(root, name)
+		if raw, err := os.ReadFile(path); err == nil && string(raw) == text {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return changed, err
+		}
+		changed = append(changed, name)
+	}
+	for _, run := range f.Runs {
+		if err := plots.Draw(filepath.Join(root, Folder), run); err != nil {
+			return changed, err
+		}
+	}
+	pictures, err := filepath.Glob(filepath.Join(root, Folder, "*.png"))
+	if err != nil {
+		return changed, err
+	}
+	for _, picture := range pictures { // a page shows the SVG
+		if err := os.Remove(picture); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// sentence begins with a capital and has no full stop.
+func sentence(s string) string {
+	s = strings.TrimSuffix(strings.TrimSpace(s), ".")
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// cell keeps a text within its cell of a table.
+func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }
