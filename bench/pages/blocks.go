@@ -12,7 +12,7 @@ import (
 // asked are the figures that users ask for. A mark is as in a document, with the unit behind it.
 var asked = []struct{ what, mark, forms, unit string }{
 	{"32 clients of four organisations that wait for each answer", "network.waiting_many", "", "tx/s"},
-	{"one such client: time until its answer, median", "network.waiting_one_p50", "", "ms"},
+	{"one such client alone: time until its answer, median", "network.waiting_one_p50", "", "ms"},
 	{"the same, 99th percentile", "network.waiting_one_p99", "", "ms"},
 	{"four organisations, transactions submitted 100 at a time", "network.four", "", "tx/s"},
 	{"plain SQL of 32 `pgbench` clients, tpcb-like", "plain/tpcb-like, plain SQL@32", "", "tx/s"},
