@@ -142,6 +142,15 @@ func TestStaleFilesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(Folder + "/" + plots.Of("network")[0] + ".svg")
+	// A plot of the run is drawn, and then another one is in its place.
+	f.Runs[0].Series = append(f.Runs[0].Series, &figures.Series{System: "chainify, 4 organisations", Value: 1, Min: 1, Max: 1, Unit: "tx/s", Count: 1})
+	if _, err := Write(root, f); err != nil {
+		t.Fatal(err)
+	}
+	put(Folder+"/network-clients.svg", "<svg/>") // nothing to draw
+	check()
+	put(Folder+"/network-organisations.svg", "<svg/>")
+	check(Folder + "/network-organisations.svg")
 }
 
 // Each name in the lists of targets and of what users ask for is a figure of the file in the tree.
