@@ -22,6 +22,7 @@ var asked = []struct{ what, mark, forms, unit string }{
 	{"one organisation's executor alone, blocks of 4,096", "executor.block_functions", "", "tx/s"},
 	{"cost of the ledger: the executor's time over that of the same calls without it", "executor.ledger_cost", "", "×"},
 	{"bytes that each organisation keeps of a transaction, at 100 tx/s", "steady.bytes_per_transaction", "", "bytes"},
+	{"the same, PostgreSQL alone: its log and growth of the tables", "steady.bytes_standalone", "", "bytes"},
 	{"from the touch of a tampered row until its organisation serves again", "recovery.back_s", "", "s"},
 	{"a further organisation joins a ledger of 1,000,000 rows and 100,000 blocks", "joining.empty_s", "", "s"},
 	{"TPC-H's queries: PostgreSQL's time over that of the analytics worker", "analytics.tpch_over_mirror", "", "×"},

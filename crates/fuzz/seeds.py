@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets, small files, into corpus/: from the vectors of spec/ where there are some, refused ones too, which are
-the shortest way to what a decoder must not take.
+"""Writes the seeds of the fuzz targets, small files, into DIRECTORY/TARGET/: from the vectors of spec/ where there are some, refused ones too,
+which are the shortest way to what a decoder must not take. An input that a target once refused belongs into SEEDS, with a comment that says why.
 
-What else is there, such as an input that a target once refused, is left alone.
+Usage: crates/fuzz/seeds.py DIRECTORY
 """
 import hashlib
 import json
 import pathlib
 import struct
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 VECTORS = HERE.parent.parent / "spec" / "vectors"
@@ -55,9 +56,20 @@ def message(*fields):
     )
 
 
+def wire(kind, body):
+    """A message of PostgreSQL's protocol."""
+    return kind + struct.pack(">I", 4 + len(body)) + body
+
+
+READY = wire(b"Z", b"I")
 CELLS = b"\0\3\1" + lp(b"7") + b"\0\1" + lp("Öl".encode())
 OUTCOME = message((1, b"\7" * 32), (2, 3), (3, 1), (4, 1), (5, 2))
 LEAVES = message((1, b"public.a"), (2, b"\2"), (3, b"\1\1"), (4, b"kl"), (5, b"\1" * 64))
+READS = bytes.fromhex(  # a write set with a row that was read, a range and its bounds
+    "010000000000000007030002000000087075626c69632e61000000087075626c69632e6200000001000144000000000000000000000000000000000000000000"
+    "00000000000000000000000000001100010001020000000800000000000000030000000100000000001100010001020000000800000000000000090000000002"
+    "0000000000010001000102020000000800000000000000010102000000080000000000000009"
+)
 REQUEST = message((1, b"trade-1"), (2, 7), (5, b"\5" * 32), (7, 1), (8, b"\0\2"), (9, b"a"), (9, b"b"), (12, message((1, 2), (2, 9))))
 
 SEEDS = {
@@ -108,6 +120,7 @@ SEEDS = {
     ],
     "plain": [b"-32768", b"9223372036854775807", b"-0.50", b"{1,-2,3}"],
     "policy": [b"AND(org(seller), OR(auditor, 2 OF (acme, bolt, cargo)))", b'1 of (Org("Odd ""one"), a-b)', b"OR(" + b",".join([b"a" * 15] * 255) + b")"],
+    "prepared_name": [b"chainify:" + b"ab" * 32 + b":18446744073709551615", b"chainify:" + b"%064d" % 7 + b":200"],
     "row": vectors("rows", "cases", "row") + vectors("values", "cases", "encoded") + vectors("values", "refused", "encoded") + [columns(0), columns(1, 1), columns(2, 1)],
     "settled": [b"((s)::text = ANY ((ARRAY['a'::character varying, f(x, y[1])])::text[]))", b"(ARRAY[f((ARRAY[x])::text[])])::character varying[]", b"((ARRAY[x])::text[])::name[]"],
     "told": [
@@ -115,12 +128,17 @@ SEEDS = {
         for state, bits, ranges in [("0F" * 32, 3, [0, 7]), ("00" * 32, 0, [0]), ("00" * 32, 24, []), ("00" * 32, 3, [7, 0]), ("00" * 32, 3, [7, 7]), ("0" * 63, 3, []), ("00" * 32, 25, [])]
     ],
     "transaction": vectors("transactions", "cases", "chained_tx") + vectors("transactions", "refused", "chained_tx"),
-    "write_set": vectors("write_sets", "cases", "encoded") + vectors("write_sets", "refused", "encoded") + vectors("write_sets", "failing", "encoded"),
+    "write_set": vectors("write_sets", "cases", "encoded") + vectors("write_sets", "refused", "encoded") + vectors("write_sets", "failing", "encoded") + [READS],
     "vote": vectors("votes", "votes", "extension") + vectors("votes", "refused", "extension"),
+    "worker_message": [
+        wire(b"E", b"SERROR\0C22012\0Mdivision by zero\0\0") + READY,
+        wire(b"T", b"\0\1o1\0" + bytes(18)) + wire(b"D", b"\0\1" + lp(b"42")) + wire(b"D", b"\0\1" + b"\xff" * 4) + wire(b"C", b"SELECT 2\0") + READY,
+        wire(b"R", bytes(4)) + wire(b"K", struct.pack(">II", 1, 2)) + READY,
+    ],
 }
 
 for target, seeds in SEEDS.items():
-    corpus = HERE / "corpus" / target
+    corpus = pathlib.Path(sys.argv[1]) / target
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(dict.fromkeys(seeds)):
         if len(seed) <= SEED_BYTES_MAX:

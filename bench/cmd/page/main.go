@@ -56,7 +56,7 @@ func write(in, root string) error {
 	}
 	for _, path := range reports {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		if name == "recovery-alone" { // a part of another report
+		if strings.Contains(name, "-") { // a part of another report
 			continue
 		}
 		r, err := report.Read(in, name)

@@ -28,7 +28,7 @@ thread_local! {
 }
 
 mod raw {
-    use super::{c_int, pg_sys};
+    use super::c_int;
     extern "C-unwind" {
         /// timeout.h; the identifiers of these two are the same in PostgreSQL 15 to 18.
         pub(crate) fn disable_timeout(timeout: c_int, keep_indicator: bool);
