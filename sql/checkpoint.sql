@@ -81,7 +81,7 @@ SELECT block, tables, rows, is_base FROM chainify.checkpoints ORDER BY block;
 SELECT * FROM chainify_node.fold_history();
 SELECT * FROM test.bases();
 -- Every hundredth block is a checkpoint by itself.
-DO $$ BEGIN WHILE (SELECT number FROM chainify_node.position()) < 101 LOOP PERFORM test.run('UPDATE late SET name = name || ''.'' WHERE id = 2'); END LOOP; END $$;
+DO $$ BEGIN WHILE (SELECT number FROM chainify_node.position()) < 101 LOOP PERFORM test.run('UPDATE late SET name = name || ''.'' WHERE id = 2'); COMMIT; END LOOP; END $$;
 SELECT block, tables, rows, is_base FROM chainify.checkpoints ORDER BY block;
 SELECT * FROM chainify_node.fold_history();
 SELECT * FROM test.bases();

@@ -168,7 +168,7 @@ SELECT * FROM test.deploy('ALTER TABLE child DROP CONSTRAINT child_p_fkey, ADD C
 SELECT test.all_well();
 -- What a DEPLOY transaction did to the state tells it apart, though it has no leaves.
 CREATE FUNCTION test.effects_of(VARIADIC txs bytea[]) RETURNS bytea[] LANGUAGE sql AS $$
-    SELECT r.transaction_effects FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs), effect_hashes => true) r
+    SELECT r.transaction_effects FROM chainify_node.position() p, test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs), ', effect_hashes => true') r
 $$;
 SELECT test.tx('CREATE OR REPLACE FUNCTION local_function() RETURNS int LANGUAGE sql AS ''SELECT 5''', 'admin', 3, nonce => 1) AS tx \gset
 SELECT test.tx('SELECT 1', nonce => 2) AS other \gset
@@ -251,7 +251,7 @@ BEGIN
 END
 $$;
 SELECT test.buffer(array_agg(CASE WHEN sql IS NULL THEN test.tx(command, 'admin', 3, nonce => 700000 + n) ELSE test.tx(sql, nonce => 800000 + n) END ORDER BY n, sql IS NOT NULL)) AS buffer FROM test.change, unnest(ARRAY[NULL, tries]) WITH ORDINALITY u (sql, i) WHERE i = 1 OR sql IS NOT NULL \gset
-PREPARE whole AS SELECT encode(r.hash, 'hex') AS hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, :'buffer') r;
+PREPARE whole AS SELECT encode(r.hash, 'hex') AS hash FROM chainify_node.position() p, test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, :'buffer') r;
 BEGIN;
 EXECUTE whole \gset first_
 SELECT test.all_well();

@@ -11,7 +11,7 @@ CREATE FUNCTION in_sql(n int) RETURNS int LANGUAGE sql AS 'SELECT CASE WHEN n = 
 CREATE FUNCTION caught(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN deep(n); EXCEPTION WHEN OTHERS THEN RETURN -1; END';
 SELECT ok FROM test.deploy('ATTACH TABLE public.t');
 -- The deepest that each reaches: asked for in a block executed at once, and from within calls of this session.
-CREATE FUNCTION test.deepest(f text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE PROCEDURE test.deepest(f text, INOUT said text) LANGUAGE plpgsql AS $$
 DECLARE
     low int := 0;
     high int := 2000;
@@ -21,19 +21,34 @@ BEGIN
     WHILE low < high LOOP
         middle := (low + high + 1) / 2;
         SELECT * INTO b FROM test.run(format('UPDATE t SET n = %s(%s) WHERE id = 1', f, middle));
+        COMMIT; -- other sessions execute the next block too
         IF b.ok THEN low := middle; ELSE high := middle - 1; END IF;
     END LOOP;
     SELECT * INTO b FROM test.run(format('UPDATE t SET n = %s(%s) WHERE id = 1', f, low + 1));
-    RETURN low || ' ' || b.sqlstate || ' ' || b.message;
+    COMMIT;
+    said := low || ' ' || b.sqlstate || ' ' || b.message;
 END
 $$;
-CREATE FUNCTION test.below(levels int, f text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE PROCEDURE test.below(levels int, f text, INOUT said text) LANGUAGE plpgsql AS $$
 BEGIN
-    IF levels = 0 THEN RETURN test.deepest(f); END IF;
-    RETURN test.below(levels - 1, f);
+    IF levels = 0 THEN CALL test.deepest(f, said); ELSE CALL test.below(levels - 1, f, said); END IF;
 END
 $$;
-SELECT f, test.deepest(f), test.deepest(f) = test.below(50, f) AS same_below FROM unnest('{deep,selects,in_sql}'::text[]) f;
+CREATE TABLE test.reached (f text, deepest text, same_below boolean);
+DO $$
+DECLARE
+    f text;
+    here text;
+    below text;
+BEGIN
+    FOREACH f IN ARRAY '{deep,selects,in_sql}'::text[] LOOP
+        CALL test.deepest(f, here);
+        CALL test.below(50, f, below);
+        INSERT INTO test.reached VALUES (f, here, here = below);
+    END LOOP;
+END
+$$;
+SELECT * FROM test.reached;
 -- Called directly or as part of a query, and caught by the function itself.
 SELECT ok, sqlstate, message FROM test.run('SELECT deep(199)', 'SELECT deep(200)', 'SELECT 1 + deep(200)', 'SELECT caught(1000)', 'SELECT deep(1000000)');
 -- With less of a stack the same; the block sets its own.

@@ -60,8 +60,8 @@ SELECT * FROM chainify_node.shared_tables();
 -- As the node calls it: with what it refuses.
 CREATE FUNCTION test.judged(refused int[], VARIADIC txs bytea[]) RETURNS TABLE (tx bigint, ok boolean, sqlstate text, message text) LANGUAGE sql AS $$
     SELECT i - 1, get_byte(r.outcomes, 0) >> (i - 1)::int & 1 = 1, s.state, s.message
-    FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs),
-        refused => refused, refused_sqlstates => array_fill('CH011'::text, ARRAY[cardinality(refused)]), refused_messages => array_fill('function lower'::text, ARRAY[cardinality(refused)])) r,
+    FROM chainify_node.position() p, test.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs),
+        format(', refused => %L, refused_sqlstates => %L, refused_messages => %L', refused, array_fill('CH011'::text, ARRAY[cardinality(refused)]), array_fill('function lower'::text, ARRAY[cardinality(refused)]))) r,
         unnest(r.sqlstates, r.messages) WITH ORDINALITY s (state, message, i)
 $$;
 SELECT * FROM test.judged('{}', test.tx('ATTACH TABLE public.kinds, public.parents, public.children, public.line, public.remark ENCODING 2', 'admin', 3));
@@ -153,8 +153,8 @@ DECLARE
 BEGIN
     SET LOCAL chainify.guard = off;
     EXECUTE change;
-    SELECT r.hash INTO hash FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash,
-        test.buffer(ARRAY[test.tx('DELETE FROM remark', nonce => 7)]), refused => '{}', refused_sqlstates => '{}', refused_messages => '{}') r;
+    SELECT r.hash INTO hash FROM chainify_node.position() p, test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash,
+        test.buffer(ARRAY[test.tx('DELETE FROM remark', nonce => 7)]), ', refused => ''{}'', refused_sqlstates => ''{}'', refused_messages => ''{}''') r;
     RETURN hash;
 END
 $$;

@@ -48,8 +48,8 @@ ALTER TABLE base ADD CONSTRAINT later CHECK (i <> 9), ADD CONSTRAINT again CHECK
 INSERT INTO base (id, i, v) VALUES (1, 5, 'a');
 CREATE FUNCTION test.judged(VARIADIC txs bytea[]) RETURNS TABLE (tx bigint, ok boolean, sqlstate text, message text) LANGUAGE sql AS $$
     SELECT i - 1, get_byte(r.outcomes, 0) >> (i - 1)::int & 1 = 1, s.state, s.message
-    FROM chainify_node.position() p, chainify_node.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs),
-        refused => '{}', refused_sqlstates => '{}', refused_messages => '{}') r, unnest(r.sqlstates, r.messages) WITH ORDINALITY s (state, message, i)
+    FROM chainify_node.position() p, test.execute_block(p.number + 1, p.number + 10, 1700000000000000 + p.number * 1000000, p.hash, test.buffer(txs),
+        ', refused => ''{}'', refused_sqlstates => ''{}'', refused_messages => ''{}''') r, unnest(r.sqlstates, r.messages) WITH ORDINALITY s (state, message, i)
 $$;
 SELECT * FROM test.judged(test.tx('ATTACH TABLE public.base ENCODING 2', 'admin', 3));
 SELECT line FROM chainify_ledger.ledger_table, string_to_table(shared_text, E'\n') line WHERE line LIKE 'check %' ORDER BY 1;

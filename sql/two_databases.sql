@@ -2,7 +2,7 @@
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql
 \set two :abs_srcdir /sql/two_databases.psql
-\set helpers 'SET client_min_messages = warning; GRANT CREATE ON SCHEMA public TO admin; CREATE FUNCTION test.answer(sql text) RETURNS text LANGUAGE plpgsql AS $f$ DECLARE p record; answer text; BEGIN SELECT * INTO p FROM chainify_node.position(); BEGIN SELECT concat_ws('' '', encode(r.hash, ''hex''), r.outcomes) INTO answer FROM chainify_node.execute_block(p.number + 1, p.number + 10, 1700086400000000, p.hash, test.buffer(ARRAY[test.tx(sql)])) r; RAISE EXCEPTION USING ERRCODE = ''TEST0''; EXCEPTION WHEN SQLSTATE ''TEST0'' THEN RETURN answer; END; END $f$; CREATE FUNCTION test.attach(tables text) RETURNS void LANGUAGE plpgsql AS $f$ BEGIN EXECUTE ''GRANT ALL ON '' || tables || '' TO alice''; PERFORM test.deploy(''ATTACH TABLE '' || tables); END $f$;'
+\set helpers 'SET client_min_messages = warning; GRANT CREATE ON SCHEMA public TO admin; CREATE FUNCTION test.answer(sql text) RETURNS text LANGUAGE plpgsql AS $f$ DECLARE p record; answer text; BEGIN SELECT * INTO p FROM chainify_node.position(); BEGIN SELECT concat_ws('' '', encode(r.hash, ''hex''), r.outcomes) INTO answer FROM test.execute_block(p.number + 1, p.number + 10, 1700086400000000, p.hash, test.buffer(ARRAY[test.tx(sql)])) r; RAISE EXCEPTION USING ERRCODE = ''TEST0''; EXCEPTION WHEN SQLSTATE ''TEST0'' THEN RETURN answer; END; END $f$; CREATE FUNCTION test.attach(tables text) RETURNS void LANGUAGE plpgsql AS $f$ BEGIN EXECUTE ''GRANT ALL ON '' || tables || '' TO alice''; PERFORM test.deploy(''ATTACH TABLE '' || tables); END $f$;'
 \set here ''
 \set there ''
 \set first :DBNAME

@@ -11,7 +11,7 @@ CREATE FUNCTION test.row_hash(tbl text, id int, second bytea) RETURNS bytea LANG
 CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE TYPE pair AS (x int, y text);
-CREATE TABLE expected (n serial, type text, literal text, tag text, payload bytea);
+CREATE TABLE expected (n serial, type text, literal text, tag text, payload bytea, found text);
 INSERT INTO expected (type, literal, tag, payload) VALUES
     ('bool', 'true', '01', '\x01'), ('bool', 'f', '01', '\x00'),
     ('smallint', '-2', '02', int8send(-2)), ('int', '2147483647', '02', int8send(2147483647)), ('bigint', '-9223372036854775808', '02', int8send(-9223372036854775808)),
@@ -39,28 +39,36 @@ INSERT INTO expected (type, literal, tag, payload) VALUES
     ('int4multirange', '{[1,2),[5,)}', '12', '\x20' || int4send(2) || test.lp('\x02' || test.value('02', int8send(1)) || test.value('02', int8send(2))) || test.lp('\x12' || test.value('02', int8send(5)))),
     ('bit(3)', '101', '7f', test.lp('bit') || test.lp('101')), ('timetz', '01:00:00+02', '7f', test.lp('time with time zone') || test.lp('01:00:00+02')), ('point', '(1,2)', '7f', test.lp('point') || test.lp('(1,2)')),
     ('tsvector', 'a b', '7f', test.lp('tsvector') || test.lp('''a'' ''b''')), ('int', NULL, NULL, NULL);
-CREATE FUNCTION test.check_type(e expected) RETURNS text LANGUAGE plpgsql AS $$
+-- Each step is committed, so that other sessions execute the blocks too.
+CREATE PROCEDURE test.check_types() LANGUAGE plpgsql AS $$
 DECLARE
+    e expected;
     h bytea;
-    found text;
 BEGIN
-    EXECUTE format('CREATE TABLE typed (id int PRIMARY KEY, v %s)', e.type);
-    GRANT ALL ON typed TO alice;
-    PERFORM test.deploy('ATTACH TABLE public.typed');
-    SELECT message INTO found FROM test.block(test.tx(format('INSERT INTO typed VALUES (%s, %L)', e.n, e.literal)));
-    IF found IS NULL THEN
-        SELECT _hash INTO h FROM chainify_history.typed;
-        found := CASE WHEN h = test.row_hash('public.typed', e.n, test.value(e.tag, e.payload)) THEN 'same' ELSE 'DIFFERENT' END
-            || CASE WHEN test.states_hold() THEN '' ELSE ', STATE' END;
-    END IF;
-    PERFORM test.deploy('DETACH TABLE public.typed');
-    SET LOCAL chainify.guard = off;
-    SET LOCAL client_min_messages = warning;
-    DROP TABLE typed, chainify_history.typed CASCADE;
-    SET LOCAL chainify.guard = on;
-    RETURN found;
+    FOR e IN SELECT * FROM expected ORDER BY n LOOP
+        EXECUTE format('CREATE TABLE typed (id int PRIMARY KEY, v %s)', e.type);
+        GRANT ALL ON typed TO alice;
+        COMMIT;
+        PERFORM test.deploy('ATTACH TABLE public.typed');
+        COMMIT;
+        SELECT message INTO e.found FROM test.block(test.tx(format('INSERT INTO typed VALUES (%s, %L)', e.n, e.literal)));
+        COMMIT;
+        IF e.found IS NULL THEN
+            SELECT _hash INTO h FROM chainify_history.typed;
+            e.found := CASE WHEN h = test.row_hash('public.typed', e.n, test.value(e.tag, e.payload)) THEN 'same' ELSE 'DIFFERENT' END
+                || CASE WHEN test.states_hold() THEN '' ELSE ', STATE' END;
+        END IF;
+        UPDATE expected SET found = e.found WHERE n = e.n;
+        COMMIT;
+        PERFORM test.deploy('DETACH TABLE public.typed');
+        SET LOCAL chainify.guard = off;
+        SET LOCAL client_min_messages = warning;
+        DROP TABLE typed, chainify_history.typed CASCADE;
+        COMMIT;
+    END LOOP;
 END $$;
-SELECT type, literal, test.check_type(e) FROM expected e ORDER BY n;
+CALL test.check_types();
+SELECT type, literal, found FROM expected ORDER BY n;
 -- a timestamp beyond the range fails its transaction, in every organisation
 CREATE TABLE late (id int PRIMARY KEY, v timestamp);
 GRANT ALL ON late TO alice;
@@ -77,7 +85,7 @@ DECLARE
 BEGIN
     FOR i IN 0 .. 2 LOOP
         SELECT * INTO p FROM chainify_node.position();
-        SELECT r.hash INTO h FROM chainify_node.execute_block(p.number + 1, p.number + 1, 1700000000000000 + p.number, p.hash,
+        SELECT r.hash INTO h FROM test.execute_block(p.number + 1, p.number + 1, 1700000000000000 + p.number, p.hash,
             test.buffer(CASE i WHEN 0 THEN ARRAY[test.tx('ATTACH TABLE public.acc', 'admin', 3, nonce => 1)]
                 ELSE ARRAY(SELECT test.tx(s, nonce => 100 * i + n) FROM unnest(sqls) WITH ORDINALITY u (s, n) ORDER BY n) END)) r;
     END LOOP;
