@@ -125,10 +125,11 @@ func writeNew(path string, text []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Close())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path)) // a part of it would be in the way for good
 	}
-	return f.Close()
+	return nil
 }
 
 // GatewayKey reads the gateway key that the home was made with.

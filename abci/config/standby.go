@@ -72,7 +72,7 @@ func (h Home) VouchFor(organisation, chainID, nodeID string) (string, error) {
 }
 
 // EndStandby ends that the home is that of a standby.
-func (h Home) EndStandby() error { return os.Remove(h.standbyFile()) }
+func (h Home) EndStandby() error { return signer.Remove(h.standbyFile()) }
 
 // AsStandby is a configuration without what a standby leaves alone: the database and what is told
 // of it, the signer, and the doors of clients on the network.
@@ -157,8 +157,7 @@ func (h Home) takeSignature(key privval.FilePVKey, from Home, id string, signed 
 		return nil
 	}
 	if !signed {
-		privval.NewFilePV(key.PrivKey, h.validatorKeyOf(own), state).LastSignState.Save()
-		return nil
+		return signer.Forget(state, 0)
 	}
 	if err := copyOver(state, from.validatorStateOf(id)); err != nil {
 		return fmt.Errorf("the last signature: %w", err)
@@ -170,7 +169,7 @@ func (h Home) takeSignature(key privval.FilePVKey, from Home, id string, signed 
 	return err
 }
 
-// copyNew copies a file of secrets to where none is, or the same.
+// copyNew copies a file of secrets to where none is, or the same. It is whole when it is there.
 func copyNew(to, from string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -182,7 +181,7 @@ func copyNew(to, from string) error {
 		}
 		return fmt.Errorf("%s exists already: a key is never overwritten", to)
 	}
-	return writeNew(to, text, 0o600)
+	return signer.Replace(to, text)
 }
 
 func copyOver(to, from string) error {
@@ -190,5 +189,5 @@ func copyOver(to, from string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, text, 0o600)
+	return signer.Replace(to, text)
 }

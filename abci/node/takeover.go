@@ -7,6 +7,7 @@ import (
 	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
+	"golang.org/x/sys/unix"
 
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
@@ -20,6 +21,14 @@ import (
 // lost node cannot have signed for (A14). It abstains from executions on which the lost node may
 // have voted (E5). TakeOver can be called again after a failure.
 func TakeOver(home, from config.Home, signed bool) error {
+	err := takeOver(home, from, signed)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("the disk of %s is full. The home is a standby's still: free some of the disk, then call take-over again: %w", home, err)
+	}
+	return err
+}
+
+func takeOver(home, from config.Home, signed bool) error {
 	c, err := config.Load(string(home))
 	if err != nil {
 		return err
