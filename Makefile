@@ -272,9 +272,10 @@ applications: pgtree build-node
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_APPLICATIONS=$(CURDIR)/build/applications \
 		$(GO) test -count=1 -timeout 4h -parallel 2 -v -run 'Unmodified$$|DjangosOwnTests' ./e2e
 
-## soak: the drill of a lost machine, then random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
+## soak: the drills of lost machines (DRILLS=n times) and full disks. Then random faults for MINUTES (5) from SEED, each run LENGTH (60s); RUNS=n instead of MINUTES; report in build/soak.json; with RATE=n it is steady
 MINUTES   ?= 5
 RUNS      ?= 0
+DRILLS    ?= 1
 LENGTH    ?= 60s
 FAULTS    := $(CURDIR)/build/faults
 FAULTS_AT  = -pg $(PGTREE) -chainify $(CHAINIFY) -scripts $(CURDIR)/scripts/smallbank -dir $(STATE)/faults
@@ -284,7 +285,8 @@ soak: steady
 else
 soak: pgtree build-node build-clock
 	@scripts/setup-mariadb
-	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) $(GO) test -count=1 -timeout 4h -run TestAStandbyNodeTakesOver ./e2e
+	cd abci && CHAINIFY_DRILLS=$(DRILLS) $(if $(SEED),CHAINIFY_DRILL_SEED=$(SEED)) CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_CLOCK=$(CHAINIFY)-clock \
+		$(GO) test -count=1 -timeout 4h -parallel 1 -v -run 'TestLostMachines|TestFullDisksAtATakeOver' ./e2e
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
 ## tamper: changes behind the ledger of one organisation of a real network are undone, by a block and by the scrubber (three minutes)

@@ -70,6 +70,9 @@ func emptyNetwork(ctx context.Context, t *testing.T, cfg harness.Config) *harnes
 	if os.Getenv("CHAINIFY_E2E") == "" {
 		t.Skip("a network of processes takes minutes: run by make e2e (CHAINIFY_E2E=1)")
 	}
+	if cfg.Clocks {
+		bin = os.Getenv("CHAINIFY_E2E_CLOCK")
+	}
 	parent, err := os.MkdirTemp("", "chainify-e2e-")
 	must(t, err)
 	must(t, os.Chmod(parent, 0o755))

@@ -33,6 +33,9 @@ func heightOf(ctx context.Context, n *harness.Node) int64 {
 func hasOrder(ctx context.Context, t *testing.T, spare, node *harness.Node, beyond, behind int64) {
 	t.Helper()
 	must(t, harness.Poll(ctx, catchUpLimit, "the standby has the order", func(ctx context.Context) (bool, string, error) {
+		if !spare.NodeRunning() {
+			return false, "", fmt.Errorf("it ended:\n%s", spare.NodeTail(15))
+		}
 		own, of := heightOf(ctx, spare), heightOf(ctx, node)
 		return own > beyond && own+behind > of, fmt.Sprintf("it is at height %d of %d", own, of), nil
 	}))

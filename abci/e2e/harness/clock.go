@@ -11,7 +11,15 @@ import (
 // wall clock.
 const ClockVariable = "CHAINIFY_TEST_CLOCK"
 
-func (n *Node) clock() string { return filepath.Join(n.net.Dir, n.Name, "clock") }
+func (n *Node) clock() string { return filepath.Join(n.net.Dir, n.machine(), "clock") }
+
+// clockEnvironment has a program of the node's machine read the clock that SetClock moves.
+func (n *Node) clockEnvironment() []string {
+	if !n.net.clocks {
+		return nil
+	}
+	return []string{ClockVariable + "=" + n.clock()}
+}
 
 // SetClock moves the node's wall clock to so much from the machine's, at once. Seconds count. The
 // network must have Clocks.

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,6 +92,16 @@ func (c *Cluster) Configure(settings map[string]string) error {
 		return fmt.Errorf("configure cluster %s: %w", c.Name, err)
 	}
 	return f.Close()
+}
+
+// admit lets hosts of a Lan connect, from the next start on.
+func (c *Cluster) admit() error {
+	f, err := os.OpenFile(filepath.Join(c.data(), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("host all all 10.77.0.0/24 trust\n")
+	return errors.Join(err, f.Close(), c.Configure(map[string]string{"listen_addresses": "'*'"}))
 }
 
 // Start runs the postmaster and waits until it accepts connections.

@@ -52,8 +52,8 @@ func (n *Node) StartComet() error {
 
 func (n *Node) startComet() (err error) {
 	n.comet, err = n.net.account.start(server{
-		name: "comet-" + n.Name, dir: n.Home(), log: filepath.Join(n.net.Dir, n.Name, "comet.log"), pids: filepath.Join(n.net.Dir, "pids"),
-		path: n.net.comet, args: []string{"start", "--home", n.Home()}, host: n.net.lan.host(n.Name),
+		name: "comet-" + n.machine(), dir: n.Home(), log: filepath.Join(n.net.Dir, n.machine(), "comet.log"), pids: filepath.Join(n.net.Dir, "pids"),
+		path: n.net.comet, args: []string{"start", "--home", n.Home()}, host: n.net.lan.host(n.machine()),
 	})
 	return err
 }

@@ -72,15 +72,33 @@ func (o *Organisation) FreeDatabase() error {
 
 // FillNode leaves no byte free on the small disk of the node, until FreeNode.
 func (n *Node) FillNode() error {
-	_, dir := n.net.disks(n.Name)
+	_, dir := n.net.disks(n.machine())
 	return n.net.fill(dir)
 }
 
 // FreeNode takes back what FillNode took.
 func (n *Node) FreeNode() error {
-	_, dir := n.net.disks(n.Name)
+	_, dir := n.net.disks(n.machine())
 	return os.Remove(ballast(dir))
 }
+
+// TakeSmallDisk puts the home of a node that does not run on a small disk, which can be filled.
+func (n *Node) TakeSmallDisk(ctx context.Context) error { return n.net.mountSmall(ctx, n.Home()) }
+
+// FillHome leaves so many bytes free on the small disk of the node's home, until FreeHome.
+func (n *Node) FillHome(leave int64) error {
+	if err := n.net.fill(n.Home()); err != nil || leave == 0 {
+		return err
+	}
+	file, err := os.Stat(ballast(n.Home()))
+	if err != nil {
+		return err
+	}
+	return os.Truncate(ballast(n.Home()), file.Size()-leave)
+}
+
+// FreeHome takes back what FillHome took.
+func (n *Node) FreeHome() error { return os.Remove(ballast(n.Home())) }
 
 func ballast(dir string) string { return filepath.Join(dir, "ballast") }
 
@@ -127,7 +145,7 @@ func (o *Organisation) FastDatabase() error { return o.instance().process.fast()
 
 // SlowNode bounds the node to so many writes a second, until FastNode.
 func (n *Node) SlowNode(writes int) error {
-	_, dir := n.net.disks(n.Name)
+	_, dir := n.net.disks(n.machine())
 	return n.node.slow(dir, writes)
 }
 

@@ -74,7 +74,7 @@ func (o *Organisation) Named(named bool) error {
 }
 
 var (
-	listens = regexp.MustCompile(`(?m)^listen\s*=\s*"127\.0\.0\.1:(\d+)"`)
+	listens = regexp.MustCompile(`(?m)^listen\s*=\s*"(127|10\.77)\.[0-9.]+:\d+"`)
 	peers   = regexp.MustCompile(`(?m)^peers\s*=\s*\[[^]]*\]`)
 	peer    = regexp.MustCompile(`"[0-9a-f]{40}@[^"]*"`)
 )
@@ -84,7 +84,7 @@ var (
 func (o *Organisation) initAlone(ctx context.Context, like *Organisation, port int) (part string, err error) {
 	part, err = o.Run(ctx, "init", "--organisation", o.Name, "--address", loopback(port))
 	if err == nil {
-		err = o.settleLike(like, o.Name, port)
+		err = o.settleLike(like, o.Name, "127.0.0.1", port)
 	}
 	if err != nil {
 		return "", err
@@ -95,8 +95,8 @@ func (o *Organisation) initAlone(ctx context.Context, like *Organisation, port i
 func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
 // settleLike gives a home the genesis and the settings of an organisation's, for another one or the
-// same, with ports of its own, and as peers those of all homes.
-func (n *Node) settleLike(like *Organisation, organisation string, port int) error {
+// same. It has an address and ports of its own, and as peers those of all homes.
+func (n *Node) settleLike(like *Organisation, organisation, address string, port int) error {
 	genesis, err := os.ReadFile(filepath.Join(like.Home(), "config", "genesis.json"))
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (n *Node) settleLike(like *Organisation, organisation string, port int) err
 	if err := os.WriteFile(filepath.Join(n.Home(), "config", "genesis.json"), genesis, 0o644); err != nil {
 		return err
 	}
-	var all []string
+	all := slices.Clone(n.net.peers)
 	for _, other := range n.net.Organisations {
 		text, err := os.ReadFile(filepath.Join(other.Home(), "chainify.toml"))
 		if err != nil {
@@ -118,9 +118,12 @@ func (n *Node) settleLike(like *Organisation, organisation string, port int) err
 		return err
 	}
 	settings := strings.ReplaceAll(string(text), `"`+like.Name+`"`, `"`+organisation+`"`)
-	settings = listens.ReplaceAllStringFunc(settings, func(string) string {
+	settings = listens.ReplaceAllStringFunc(settings, func(was string) string {
 		port++
-		return fmt.Sprintf(`listen = "%s"`, loopback(port-1))
+		if strings.Contains(was, `"127.`) {
+			return fmt.Sprintf(`listen = "%s"`, loopback(port-1))
+		}
+		return fmt.Sprintf(`listen = "%s:%d"`, address, port-1)
 	})
 	settings = peers.ReplaceAllLiteralString(settings, "peers = ["+strings.Join(slices.Compact(all), ", ")+"]")
 	return os.WriteFile(filepath.Join(n.Home(), "chainify.toml"), []byte(settings), 0o600)

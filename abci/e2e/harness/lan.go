@@ -74,17 +74,30 @@ func (l *Lan) SetDistance(oneWay time.Duration) { l.carrier.delay.Store(int64(on
 
 // addHosts makes and joins the hosts. After an error the Lan is closed.
 func (l *Lan) addHosts(names []string) error {
-	for i, name := range names {
-		h := &host{name: name, address: fmt.Sprintf("10.77.0.%d", i+1)}
-		if err := h.open(); err != nil {
-			return errors.Join(fmt.Errorf("make network namespace of %s: %w", name, err), l.Close())
-		}
-		l.hosts = append(l.hosts, h)
-		if err := l.join(i); err != nil {
-			return errors.Join(fmt.Errorf("connect %s: %w", name, err), l.Close())
+	for _, name := range names {
+		if _, err := l.Add(name); err != nil {
+			return errors.Join(err, l.Close())
 		}
 	}
 	return nil
+}
+
+// Add makes and joins one more host, and returns its address.
+func (l *Lan) Add(name string) (address string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return "", errors.New("the Lan is closed")
+	}
+	h := &host{name: name, address: fmt.Sprintf("10.77.0.%d", len(l.hosts)+1)}
+	if err := h.open(); err != nil {
+		return "", fmt.Errorf("make network namespace of %s: %w", name, err)
+	}
+	l.hosts = append(l.hosts, h)
+	if err := l.join(len(l.hosts) - 1); err != nil {
+		return "", fmt.Errorf("connect %s: %w", name, err)
+	}
+	return h.address, nil
 }
 
 // A name has at most 15 bytes: seven for the process, three for how many it made.
@@ -152,9 +165,11 @@ func (l *Lan) Divide(groups ...[]string) error {
 // The switch gets a hardware address of its own. Else it has that of one of its ports, and another
 // switch to which that port goes would take in what is for this process.
 func (l *Lan) Join() (address string, err error) {
-	address = fmt.Sprintf("10.77.0.%d", len(l.hosts)+1)
-	return address, ip(nil, "link set lo up", "link set "+l.bridge(0)+" address 02:77:00:00:00:01", "address add "+address+"/24 dev "+l.bridge(0))
+	return joined, ip(nil, "link set lo up", "link set "+l.bridge(0)+" address 02:77:00:00:00:01", "address add "+joined+"/24 dev "+l.bridge(0))
 }
+
+// joined is the address that Join gives; hosts have those from 1 on.
+const joined = "10.77.0.254"
 
 // Within calls do on a thread in a host's network. Sockets that do opens there stay the host's. A
 // driver may still close connections when a Lan is closed: it gets an error.

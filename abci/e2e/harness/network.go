@@ -29,8 +29,10 @@ type Config struct {
 	Consent       int            // how many of the first must report the same effects; 0: the default
 	SnapshotEvery int            // order blocks from one snapshot of the order to the next; 0: the default
 	BlockTime     time.Duration  // how long the SQL transactions of a block may run; 0: the default
+	Age           time.Duration  // of the chain when it begins: a clock behind its genesis has a node wait
 	Settings      map[string]any // of every node (see Node.Configure)
 	Lan           bool           // give every node a host of its own, which can be cut off (see Lan)
+	Apart         bool           // as Lan, and the nodes reach their databases, which have another host, over the network
 	Distant       bool           // give every node a host of its own, at a distance that can be set (see SetDistance)
 	Clocks        bool           // the binary is built so that the nodes' clocks can be set (see SetClock)
 	// Members whose database or whose node is on a small disk, which can be filled.
@@ -43,9 +45,12 @@ type Network struct {
 	Orderers      []*Orderer // have no database
 	consent       int
 	blockTime     time.Duration
+	age           time.Duration
 	snapshotEvery int
 	settings      map[string]any
-	lan           *Lan // nil: all nodes on the loopback interface
+	databases     string   // address of their host; empty: nodes reach them by Unix sockets
+	peers         []string // standbys of nodes, by id and address
+	lan           *Lan     // nil: all nodes on the loopback interface
 	smallNodes    []string
 	clocks        bool
 	mounts        []string // small disks that are mounted
@@ -79,7 +84,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	if err := takeDirectory(ctx, cfg.Dir, account); err != nil {
 		return nil, err
 	}
-	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, snapshotEvery: cfg.SnapshotEvery, settings: cfg.Settings, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
+	n := &Network{Dir: cfg.Dir, Database: cfg.Database, account: account, chainify: filepath.Join(cfg.Dir, "bin", "chainify"), consent: cfg.Consent, blockTime: cfg.BlockTime, age: cfg.Age, snapshotEvery: cfg.SnapshotEvery, settings: cfg.Settings, smallNodes: cfg.SmallNodes, clocks: cfg.Clocks}
 	for _, sub := range slices.Concat([]string{"bin", "run", "pids", "nodes"}, cfg.Organisations, cfg.OrderingOnly) {
 		if err := n.mkdir(sub); err != nil {
 			return nil, err
@@ -107,8 +112,11 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	switch hosts := slices.Concat(cfg.Organisations, cfg.OrderingOnly); {
 	case cfg.Distant:
 		n.lan, err = NewDistantLan(hosts)
-	case cfg.Lan:
+	case cfg.Lan || cfg.Apart:
 		n.lan, err = NewLan(hosts)
+	}
+	if err == nil && cfg.Apart {
+		n.databases, err = n.lan.Join()
 	}
 	if err != nil {
 		return nil, err
@@ -124,6 +132,11 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		return nil, err
 	}
 	for _, o := range n.Organisations {
+		if cfg.Apart {
+			if err := o.Cluster.admit(); err != nil {
+				return nil, err
+			}
+		}
 		if slices.Contains(cfg.SmallDatabases, o.Name) {
 			if err := n.smallDatabase(ctx, o); err != nil {
 				return nil, err

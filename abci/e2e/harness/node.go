@@ -40,12 +40,15 @@ type Node struct {
 }
 
 // Home is the node's directory.
-func (n *Node) Home() string { return filepath.Join(n.net.Dir, "nodes", cmp.Or(n.home, n.Name)) }
+func (n *Node) Home() string { return filepath.Join(n.net.Dir, "nodes", n.machine()) }
+
+// machine names what the node runs on: its host, its clock, its log and its socket.
+func (n *Node) machine() string { return cmp.Or(n.home, n.Name) }
 
 // Socket is where the node listens for its PostgreSQL.
-func (n *Node) Socket() string { return filepath.Join(n.net.Dir, "run", n.Name+".sock") }
+func (n *Node) Socket() string { return filepath.Join(n.net.Dir, "run", n.machine()+".sock") }
 
-func (n *Node) nodeLog() string { return filepath.Join(n.net.Dir, n.Name, "node.log") }
+func (n *Node) nodeLog() string { return filepath.Join(n.net.Dir, n.machine(), "node.log") }
 
 // InitNodes makes keys, genesis and configuration of all nodes with `chainify testnet`.
 func (n *Network) InitNodes(ctx context.Context) error {
@@ -74,7 +77,7 @@ func (n *Network) InitNodes(ctx context.Context) error {
 		return err
 	}
 	for _, o := range n.Organisations {
-		if err := o.configureNode(); err != nil {
+		if err := errors.Join(o.configureNode(), o.founded(n.age)); err != nil {
 			return err
 		}
 	}
@@ -85,6 +88,18 @@ func (n *Network) InitNodes(ctx context.Context) error {
 		}
 	}
 	return n.useLan(base)
+}
+
+// founded has the genesis in the node's home be so old.
+func (n *Node) founded(age time.Duration) error {
+	path := filepath.Join(n.Home(), "config", "genesis.json")
+	text, err := os.ReadFile(path)
+	if err != nil || age == 0 {
+		return err
+	}
+	at := time.Now().Add(-age).UTC().Truncate(24 * time.Hour) // the same in all homes
+	text = regexp.MustCompile(`"genesis_time": "[^"]*"`).ReplaceAll(text, []byte(fmt.Sprintf(`"genesis_time": %q`, at.Format(time.RFC3339))))
+	return os.WriteFile(path, text, 0o644)
 }
 
 // useLan gives every node the address of its host in place of the loopback one.
@@ -118,7 +133,7 @@ func (o *Organisation) configureNode() error {
 	if o.MariaDB != nil {
 		settings["dsn"] = o.MariaDB.DSN(o.net.Database, NodeRole)
 	} else {
-		settings["dsn"] = o.ServersDSN(NodeRole)
+		settings["dsn"] = o.nodeDSN()
 	}
 	maps.Copy(settings, o.net.settings)
 	return o.Configure(settings)
@@ -131,6 +146,15 @@ func (o *Organisation) ServersDSN(role string) string {
 		hosts, ports = hosts+","+s.SocketDir, ports+","+fmt.Sprint(s.Port)
 	}
 	return fmt.Sprintf("host=%s port=%s dbname=%s user=%s", hosts, ports, o.net.Database, role)
+}
+
+// nodeDSN names the organisation's servers as its node reaches them.
+func (o *Organisation) nodeDSN() string {
+	dsn := o.ServersDSN(NodeRole)
+	if o.net.databases == "" {
+		return dsn
+	}
+	return strings.ReplaceAll(dsn, o.Cluster.SocketDir, o.net.databases) + " sslmode=disable"
 }
 
 // Configure gives settings of the node's file, each in the first section that has one of the name,
@@ -160,7 +184,7 @@ func (n *Node) Configure(settings map[string]any) error {
 
 // Dial connects to an address as a process of the node's host would.
 func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = n.net.lan.host(n.Name).within(func() (err error) {
+	err = n.net.lan.host(n.machine()).within(func() (err error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 		return err
 	})
@@ -186,16 +210,14 @@ func (n *Node) StartNodeWith(env ...string) error {
 }
 
 func (n *Node) startNode(command string, env []string) error {
-	if n.net.clocks {
-		env = append(env, ClockVariable+"="+n.clock())
-	}
+	env = append(env, n.clockEnvironment()...)
 	args := []string{command, "--home", n.Home()}
 	if n.Explorer != "" {
 		args = append(args, "--explorer="+n.Explorer)
 	}
 	p, err := n.net.account.start(server{
-		name: "node-" + n.Name, dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
-		path: cmp.Or(n.program, n.net.chainify), args: args, env: env, host: n.net.lan.host(n.Name),
+		name: "node-" + n.machine(), dir: n.Home(), log: n.nodeLog(), pids: filepath.Join(n.net.Dir, "pids"),
+		path: cmp.Or(n.program, n.net.chainify), args: args, env: env, host: n.net.lan.host(n.machine()),
 	})
 	if err != nil {
 		return err
@@ -251,7 +273,9 @@ func (n *Node) Tool(ctx context.Context, args ...string) (string, error) {
 
 // Run runs a command of chainify on the node's home and returns what it printed.
 func (n *Node) Run(ctx context.Context, command string, args ...string) (string, error) {
-	return n.net.account.Run(ctx, n.net.Dir, n.net.chainify, append([]string{command, "--home", n.Home()}, args...)...)
+	cmd := n.net.account.Command(ctx, n.net.Dir, n.net.chainify, append([]string{command, "--home", n.Home()}, args...)...)
+	cmd.Env = append(cmd.Env, n.clockEnvironment()...)
+	return run(cmd)
 }
 
 // WaitServing waits until the node says that nothing is wrong with it: it votes and orders.

@@ -83,9 +83,13 @@ func environment() []string {
 
 // Run runs a command of the account to its end and gives its output in the error.
 func (a Account) Run(ctx context.Context, dir, path string, args ...string) (string, error) {
-	out, err := a.Command(ctx, dir, path, args...).CombinedOutput()
+	return run(a.Command(ctx, dir, path, args...))
+}
+
+func run(cmd *exec.Cmd) (string, error) {
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), strings.Join(args, " "), err, out)
+		return string(out), fmt.Errorf("%s %s: %w\n%s", filepath.Base(cmd.Path), strings.Join(cmd.Args[1:], " "), err, out)
 	}
 	return string(out), nil
 }
