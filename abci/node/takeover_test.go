@@ -136,8 +136,8 @@ func TestAStandbyTakesTheLastSignatureOver(t *testing.T) {
 	}
 }
 
-// What kept the lost node from signing, or from voting on effects, travels with its disk: it had
-// taken over itself, or had heard of a second process with its key.
+// The reasons for which the lost node did not sign, or vote on effects, travel with its disk. It
+// had taken over itself, or heard of a second process with its key.
 func TestDoubtsTravelWithTheDisk(t *testing.T) {
 	spare, lost, _ := spareOf(t, unchanged)
 	now := time.Now().UTC()
