@@ -87,8 +87,14 @@ func (n *node) openKeys() (err error) {
 	if n.silence, err = newSilence(n); err != nil {
 		return err
 	}
-	n.keys, err = newKeys(n, remote)
-	return err
+	if n.keys, err = newKeys(n, remote); err != nil {
+		return err
+	}
+	n.signer = n.keys
+	if n.opt.Signer != nil {
+		n.signer = n.opt.Signer(n.signer)
+	}
+	return nil
 }
 
 func (n *node) loadGenesis() error {

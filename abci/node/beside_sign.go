@@ -27,7 +27,7 @@ func (b *beside) sign(ctx context.Context) {
 	if path, unix := strings.CutPrefix(address, "unix://"); unix {
 		dial = privval.DialUnixFn(path)
 	}
-	signer.Serve(ctx, dial, signerAgain, b.n.founded.ChainID(), b.n.keys, func(err error) {
+	signer.Serve(ctx, dial, signerAgain, b.n.founded.ChainID(), b.n.signer, func(err error) {
 		if b.answers() {
 			log.Debug("the connection to CometBFT ends; dialling again", "error", err)
 		}

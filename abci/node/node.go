@@ -43,6 +43,9 @@ type Options struct {
 	// Application is put between CometBFT and the node's own application; nil: nothing is. For
 	// tests of organisations that lie.
 	Application func(abci.Application) abci.Application
+	// Signer is put between CometBFT and the keys of the home; nil: nothing is. For tests of what a
+	// node signs.
+	Signer func(types.PrivValidator) types.PrivValidator
 	// Header is put between the node and those that ask it for headers; nil: nothing is. For the
 	// same tests.
 	Header func(*types.LightBlock) *types.LightBlock
@@ -77,6 +80,7 @@ type node struct {
 	founded      *order.Registry // at the start, or by the genesis: chain and parameters do not change
 	doc          genesisDoc
 	keys         *keys
+	signer       types.PrivValidator // keys, as CometBFT asks them
 	silence      *silence
 	lost         *lostVotes
 	backend      backend.Backend // nil: ordering only

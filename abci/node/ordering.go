@@ -88,7 +88,7 @@ func (o *ordering) open(n *node) error {
 		application = n.opt.Application(application)
 	}
 	application = showing{application, n.silence}
-	signer := types.PrivValidator(n.keys)
+	signer := n.signer
 	if n.opt.Config.Consensus.ExpressLane {
 		o.lane = lane.New(n.opt.Lane)
 		application, signer = o.lane.Application(application), o.lane.Signer(signer)

@@ -39,7 +39,7 @@ func (o *ordering) signLate(n *node) {
 	if asked == nil {
 		return
 	}
-	err := n.keys.SignVote(n.founded.ChainID(), asked)
+	err := n.signer.SignVote(n.founded.ChainID(), asked)
 	var vote *types.Vote
 	if err == nil {
 		vote, err = types.VoteFromProto(asked)
