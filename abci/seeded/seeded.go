@@ -11,9 +11,15 @@ import (
 
 const variable = "CHAINIFY_TEST_SEED"
 
-// Random is a source of its own for one test. Its seed is new, or that of the environment variable
-// CHAINIFY_TEST_SEED, and stands in the test's log.
+// Random is a source of its own for one test, by its Seed.
 func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Seed(t), 0))
+}
+
+// Seed is new for each test, or that of the environment variable CHAINIFY_TEST_SEED, and stands in
+// the test's log.
+func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv(variable); text != "" {
@@ -23,5 +29,5 @@ func Random(t testing.TB) *rand.Rand {
 		}
 	}
 	t.Logf("%s=%d repeats this", variable, seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return seed
 }
