@@ -288,6 +288,13 @@ SELECT count(DISTINCT p) > 1 AS pieces, count(*) FROM chainify.mirror_changes(:t
 SET ROLE alice;
 SELECT * FROM chainify.query_at(1, 'SELECT id FROM kind') AS t (id int);
 RESET ROLE;
+-- A function of constants runs while the query is translated, and takes no other role.
+CREATE FUNCTION public.climb() RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN set_config('role', 'none', false); END $$;
+SET ROLE alice;
+SELECT test.asked('SELECT id, climb() FROM kind');
+SELECT current_user;
+RESET ROLE;
+DROP FUNCTION public.climb();
 -- A mirror follows its table by name, and ends with it.
 SELECT ok FROM test.deploy('ALTER TABLE kind ADD COLUMN note text');
 SELECT name, table_id = (SELECT max(id) FROM chainify_ledger.ledger_table WHERE name = 'public.kind') AS newest FROM chainify.mirrored_tables WHERE name = 'public.kind';

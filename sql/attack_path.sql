@@ -81,7 +81,7 @@ INSERT INTO test.calls (who, call) VALUES
     ('admin', $$SELECT chainify.set_agreement_check('t', NULL)$$), ('admin', $$SELECT chainify.set_agreement_check('t', 'no_such')$$), ('admin', $$SELECT chainify.approve_deploy('DROP TABLE t')$$),
     ('admin', $$SELECT chainify.rejoin()$$), ('admin', $$SELECT chainify.declare_access('public.one', 'public.t', 'id')$$), ('admin', $$SELECT * FROM chainify.access('SELECT one(1)')$$),
     ('admin', $$SELECT chainify.undeclare_access('public.one', 'public.t')$$),
-    ('admin', $$SELECT chainify.mirror('public.t')$$), ('alice', $$SELECT chainify.translate_query('SELECT id, id + 1 FROM t WHERE name = $1', '{25}', '{a}', '{f}')$$),
+    ('admin', $$SELECT chainify.mirror('public.t')$$), ('alice', $$SELECT chainify.translate_query('SELECT id, id + 1 FROM t WHERE name = ''a''')$$),
     ('alice', $$SELECT * FROM chainify.query_at(NULL, 'SELECT id FROM public.t') AS f (id int)$$), ('alice', $$SELECT * FROM chainify.query_at(NULL, 'SELECT id FROM t WHERE id = $1', 1) AS f (id int)$$),
     ('alice', $$SELECT * FROM chainify.query_at_json(NULL, 'SELECT id FROM t')$$), ('alice', $$SELECT * FROM chainify.query_at_json(NULL, 'SELECT id FROM t WHERE id = $1', 1)$$),
     ('admin', $$SELECT chainify.pin_snapshot(1, 'a')$$), ('admin', $$SELECT chainify.unpin_snapshot('a')$$), ('admin', $$SELECT * FROM chainify.mirrors$$), ('admin', $$SELECT chainify.unmirror('public.t')$$),

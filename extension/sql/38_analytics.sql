@@ -140,8 +140,7 @@ CREATE FUNCTION chainify.query_at_json(block bigint, sql text, VARIADIC params "
     AS 'MODULE_PATHNAME', 'chainify_query_at_json' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION chainify.query_at_json(block bigint, sql text) RETURNS SETOF jsonb
     AS 'MODULE_PATHNAME', 'chainify_query_at_json' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-CREATE FUNCTION chainify.translate_query(query text, parameter_types oid[] DEFAULT NULL, parameter_values bytea[] DEFAULT NULL, parameters_binary boolean[] DEFAULT NULL,
-        OUT sql text, OUT names text[], OUT types oid[], OUT typmods integer[], OUT parameters oid[])
+CREATE FUNCTION chainify.translate_query(query text, OUT sql text, OUT names text[], OUT types oid[], OUT typmods integer[])
     AS 'MODULE_PATHNAME', 'chainify_translate_query' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION chainify_ledger.analytics_functions() RETURNS TABLE (function oid, name text)

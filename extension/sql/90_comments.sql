@@ -60,7 +60,7 @@ COMMENT ON FUNCTION chainify.mirror_rows IS 'Returns the rows of a mirrored tabl
 COMMENT ON FUNCTION chainify.mirror_changes IS 'Returns the changes of a mirrored table after a block up to another in pieces, as the analytics worker reads them.';
 COMMENT ON FUNCTION chainify.procedure_digest IS 'Returns the digest of the words of a procedure in schema public, for the text that puts it on a ledger of several engines.';
 COMMENT ON FUNCTION chainify.state_parts_at IS 'Returns the states that the state root of an earlier block is over.';
-COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused. Values of parameters are texts, or binary forms where parameters_binary says so. Without them a query with parameters is only described.';
+COMMENT ON FUNCTION chainify.translate_query IS 'Returns the query that the analytics worker gets in place of a SELECT, and the columns of its result. Raises the reason when the query is refused.';
 COMMENT ON FUNCTION chainify.pin_snapshot IS 'Has the analytics worker keep the rows at a block, by default the last one, until chainify.unpin_snapshot. Returns the block. For chainify_admin.';
 COMMENT ON FUNCTION chainify.unpin_snapshot IS 'Lets the analytics worker forget a pinned snapshot. For chainify_admin.';
 

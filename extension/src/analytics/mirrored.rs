@@ -6,9 +6,9 @@ use pgrx::pg_sys::Oid;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
-use crate::pg::translate::analysed::{translate_prepared, translate_text, Prepared, Translated};
-use crate::pg::translate::parameters::{Parameters, Sent};
-use crate::pg::translate::reader::{Asker, Mirrored};
+use crate::pg::translate::analysed::{translate_text, Translated};
+use crate::pg::translate::parameters::Parameters;
+use crate::pg::translate::reader::Asker;
 
 const MIRRORED: &str = "SELECT relation::bigint, table_id FROM chainify_ledger.mirrored()";
 /// The role that reads every row of every ledger table, at any block.
@@ -39,22 +39,13 @@ pub fn last_block() -> i64 {
 /// A query in the worker's dialect, as the current role may ask it. Errors: see
 /// [`translate_text`].
 pub fn translated(sql: &str, parameters: &Parameters) -> Result<Translated, PgError> {
-    as_asker(|number, asker| translate_text(sql, parameters, number, asker))
-}
-
-/// The same of a query with parameters. Errors: see [`translate_prepared`].
-pub fn prepared(sql: &str, types: &[Oid], values: Option<&[Sent]>) -> Result<Prepared, PgError> {
-    as_asker(|number, asker| translate_prepared(sql, types, values, number, asker))
-}
-
-fn as_asker<T>(translate: impl FnOnce(Mirrored, Asker) -> T) -> T {
     let mirrored = mirrored();
     let number = |relation: Oid| mirrored.get(&relation.to_u32()).copied();
     let role = Role::current();
     let reads_all = role.is_member_of(READER);
     let asker = Asker { role, reads_all };
-    // Functions of constants run here. The session of a worker may take other roles, and they not.
-    role.run(|| translate(&number, asker))
+    // Functions of constants run here. In PostgreSQL's restricted context they take no other role.
+    role.run(|| translate_text(sql, parameters, &number, asker))
 }
 
 /// The ledger's own tables are nobody else's to read.

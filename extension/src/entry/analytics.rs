@@ -2,13 +2,13 @@
 use pgrx::pg_sys::Oid;
 
 use crate::analytics::ask::{about_itself, query, At};
-use crate::analytics::mirrored::{last_block, prepared, translated, READER};
+use crate::analytics::mirrored::{last_block, translated, READER};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::role::Role;
 use crate::pg::base::text_rows::Sink;
 use crate::pg::translate::analysed::Translated;
-use crate::pg::translate::parameters::{Parameters, Sent};
+use crate::pg::translate::parameters::Parameters;
 
 crate::pg::sql_function!(chainify_query_at, pg_finfo_chainify_query_at, query_at);
 crate::pg::sql_function!(
@@ -92,34 +92,16 @@ fn answer(at: At, translated: &Translated, sink: Sink) -> Result<(), PgError> {
     query(at, &translated.sql, |row| sink(row)).map(drop)
 }
 
-/// Parameters of a statement, as in PostgreSQL's protocol.
-const PARAMETERS_MAX: usize = 65_535;
-
 /// `chainify.translate_query`: what the worker is asked in place of a query.
 fn translate_query(call: &mut Call) -> Answer {
     let sql: String = call.required(0, "query");
-    let types: Vec<Oid> = call.arg(1).unwrap_or_default();
-    let values = call.byte_strings(2);
-    let binary: Vec<bool> = call.arg(3).unwrap_or_default();
-    if types.len() > PARAMETERS_MAX {
-        let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
-        PgError::new(b"54023", message).raise();
-    }
-    let sent = values.map(|values| {
-        let sent = |(at, bytes)| Sent {
-            bytes,
-            binary: binary.get(at).copied().unwrap_or(false),
-        };
-        values.into_iter().enumerate().map(sent).collect::<Vec<_>>()
-    });
-    let prepared = prepared(&sql, &types, sent.as_deref()).or_raise();
-    let columns = &prepared.columns;
+    let translated = translated(&sql, &Parameters::none()).or_raise();
+    let columns = &translated.columns;
     call.record(&[
-        cell::<String>(prepared.sql.clone()),
+        cell(translated.sql.clone()),
         cell(columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>()),
         cell(columns.iter().map(|c| c.of).collect::<Vec<Oid>>()),
         cell(columns.iter().map(|c| c.typmod).collect::<Vec<i32>>()),
-        cell(prepared.parameters.clone()),
     ])
 }
 

@@ -151,25 +151,6 @@ impl Call<'_> {
         }
     }
 
-    /// The elements of an argument of type bytea[].
-    pub fn byte_strings(&self, index: usize) -> Option<Vec<Option<Vec<u8>>>> {
-        // SAFETY: index is checked against the call, and the declared type; each element is copied.
-        unsafe {
-            if index >= (*self.fcinfo).nargs as usize {
-                return None;
-            }
-            self.check_type(index, pg_sys::BYTEAARRAYOID);
-            let arg = *(*self.fcinfo).args.as_ptr().add(index);
-            let array = pgrx::Array::<&[u8]>::from_datum(arg.value, arg.isnull)?;
-            Some(
-                array
-                    .iter()
-                    .map(|bytes| bytes.map(<[u8]>::to_vec))
-                    .collect(),
-            )
-        }
-    }
-
     /// Raises when argument `index` is not declared with a type whose values read as those of
     /// `wanted`.
     pub(crate) fn check_type(&self, index: usize, wanted: pg_sys::Oid) {
