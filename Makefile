@@ -218,6 +218,16 @@ test-sql: pgtree
 	scripts/regress $(PGTREE) $(COMPARED)
 	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 
+## test-sessions: the SQL tests that test-sql runs in one session alone, with each block in other sessions too; blocks that these cannot execute, in a second database. Half the tests beside the other half
+ALONE = $(filter-out setup $(COMPARED),$(sort $(basename $(notdir $(wildcard sql/*.sql)))))
+# Every second one, so that both halves take about as long.
+half  = $(shell echo $(ALONE) | tr ' ' '\n' | sed -n '$(1)~2p')
+.PHONY: test-sessions test-sessions-1 test-sessions-2
+test-sessions: pgtree
+	@scripts/stages 'test-sessions-1 & test-sessions-2'
+test-sessions-1 test-sessions-2:
+	SESSIONS=2 scripts/regress $(PGTREE) $(call half,$(patsubst test-sessions-%,%,$@))
+
 ## test-extension: the extension beside its neighbours: the explorer's SQL among traps, sessions at a node's socket, the update from release 0.1.0, random queries for an analytics worker
 .PHONY: test-extension
 test-extension: pgtree
@@ -360,20 +370,23 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -root $(CURDIR)
 
-## test: all that CI runs. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
-.PHONY: test
+## test: all that a change has to pass, and CI runs it first. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
+## test-all: the tests that CI runs after test, at most 20 minutes long: test-sessions
+.PHONY: test test-all
 # The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
 # information of what is built here, nor builds it again.
-test: export CARGO_PROFILE_RELEASE_LTO = off
-test: export CARGO_PROFILE_RELEASE_DEBUG = false
-test: export CARGO_INCREMENTAL = 0
-test: export CARGO_PROFILE_DEV_DEBUG = false
-test: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
+test test-all: export CARGO_PROFILE_RELEASE_LTO = off
+test test-all: export CARGO_PROFILE_RELEASE_DEBUG = false
+test test-all: export CARGO_INCREMENTAL = 0
+test test-all: export CARGO_PROFILE_DEV_DEBUG = false
+test test-all: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 # check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector. -w leaves out debuggers' tables.
-test: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
+test test-all: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 # check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
 	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer test-bench' e2e 'test-sql & test-mariadb test-analytics test-extension fuzz-few'
+test-all:
+	@scripts/stages test-sessions
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean
