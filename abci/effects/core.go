@@ -73,6 +73,7 @@ type opened struct {
 	block   *wire.OrderedBlock
 	key     wire.Key
 	hash    wire.Hash
+	parts   string // as in a vote on it
 	sinceMS int64
 	adopted bool // the effects are another organisation's word, shown to be as certified
 }

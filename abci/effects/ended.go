@@ -35,7 +35,7 @@ func (c *Core) executed(e Executed) {
 		c.over()
 		c.stall = stall{}
 		c.cast(ballot{vote: c.effectsVote(e.Key, e.Hash, e.Parts), hash: e.Hash, known: true})
-		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, sinceMS: c.nowMS}
+		c.open = &opened{block: c.find(e.Key), key: e.Key, hash: e.Hash, parts: e.Parts, sinceMS: c.nowMS}
 		if x.isRetry() {
 			c.ladderOf(e.Key.Number).fails = e.Why
 		}

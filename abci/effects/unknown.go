@@ -26,11 +26,18 @@ func (u Unknown) Holds(k wire.Key) bool {
 	return k.Number < u.Number || k.Number == u.Number && k.Number > 0 && k.Round <= u.Round
 }
 
-// votesUnknown takes what is unknown from now on, and own votes that the order shows.
+// votesUnknown takes what is unknown from now on, and own votes that the order shows. It votes on
+// what was executed when more was unknown.
 func (c *Core) votesUnknown(e VotesUnknown) {
 	c.unknown = e.Unknown
 	c.ballots.Forget(func(b ballot) bool { return c.unknown.Holds(b.Key()) })
 	for _, v := range e.Voted {
 		c.ballots.Take(ballot{vote: v}, ballotsMax, nil)
+	}
+	if o := c.open; o != nil && !o.adopted {
+		c.cast(ballot{vote: c.effectsVote(o.key, o.hash, o.parts), hash: o.hash, known: true})
+	}
+	if !c.unknown.Holds(c.shelved) && c.ballots.Of(c.shelved) == nil {
+		c.shelved = wire.Key{} // it is executed again
 	}
 }

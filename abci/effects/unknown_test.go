@@ -67,6 +67,25 @@ func TestALostNodesVotesAreRepeatedOrLeftOut(t *testing.T) {
 			t.Errorf("in the round that began afterwards: %s", got)
 		}
 	})
+	t.Run("executed before the silence ended", func(t *testing.T) {
+		c, block := executed(t, VotesUnknown{Unknown: Everything()})
+		c.Step(1, VotesUnknown{})
+		if got := voted(c, block.Key()); got != "effects" {
+			t.Error(got)
+		}
+	})
+	t.Run("rolled back before the silence ended", func(t *testing.T) {
+		c, block := executed(t, VotesUnknown{Unknown: Everything()})
+		c.open, c.shelved = nil, block.Key()
+		again := false
+		for _, a := range c.Step(1, VotesUnknown{}) {
+			_, x := a.(Execute)
+			again = again || x
+		}
+		if got := voted(c, block.Key()); !again || got != "later" {
+			t.Errorf("executed again: %v, votes %s", again, got)
+		}
+	})
 	t.Run("on the chain", func(t *testing.T) {
 		k := wire.Key{Number: 1, OrderHash: wire.Hash{1}}
 		stuck := wire.NewStuckVote(k, 0)
