@@ -35,7 +35,7 @@ build: build-extension build-node
 build-extension: setup
 	$(CARGO) build --release --locked -p chainify
 build-node: setup
-	cd abci && $(GO) build -o $(CHAINIFY) ./cmd/chainify
+	@cd abci && ../scripts/progress '$(call STEP,2)node' '3 minutes' $(GO) build -o $(dir $(CHAINIFY)) $(GO_LINK) ./cmd/chainify $(BESIDE_NODE)
 
 ## build-cometbft: CometBFT's own program, unchanged, of the version that the node has in it (build/cometbft), for `chainify app`
 COMETBFT := $(CURDIR)/build/cometbft
@@ -46,13 +46,16 @@ build-cometbft: setup
 ## build-analytics: the analytics worker (analytics/target/release/chainify-analytics); DataFusion takes long to compile
 .PHONY: build-analytics
 build-analytics: setup
-	cd analytics && $(CARGO) build --release --locked
+	@cd analytics && ../scripts/progress '$(call STEP,3)analytics worker' 'half an hour' $(CARGO) build --release --locked
 
 ## pgtree: a private PostgreSQL with the extension, and its switches for tests, under .chainify/pg; nothing of the system is touched
+# The profile of Cargo.toml for the demo and tests. Measurements take the release.
+PROFILE = quick
+bench steady years: PROFILE = release
 .PHONY: pgtree
 pgtree: setup
-	$(CARGO) build --release --locked -p chainify --features test-switches
-	@scripts/pgtree $(PGTREE)
+	@scripts/progress '$(call STEP,1)extension' '2 minutes' $(CARGO) build --profile=$(PROFILE) --locked -p chainify --features test-switches
+	@PROFILE=$(PROFILE) scripts/pgtree $(PGTREE)
 
 ## install: install the results of `make build`, and of `make build-analytics` where it was run, in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
 PREFIX ?= /usr/local
@@ -76,9 +79,14 @@ pin-images:
 ## demo: four organisations, Smallbank, a tampered row found and repaired (ONCE=1 ends after the report). The analytics worker, where it was built, answers queries at a block beside the load; ANALYTICS=1 builds it, which takes long the first time, and 0 leaves it out. ENGINES=mixed: two of the four keep a MariaDB
 .PHONY: demo
 DEMO_WORKER = $(if $(filter 1,$(ANALYTICS)),$(WORKER),$(if $(filter mixed,$(ENGINES))$(filter 0,$(ANALYTICS)),,$(wildcard $(WORKER))))
+# One call of the compiler for both programs; -w leaves out debuggers' tables.
+demo: BESIDE_NODE = ./e2e/cmd/demo
+demo: GO_LINK = -ldflags=-w
+demo: STEPS = $(if $(filter 1,$(ANALYTICS)),4,3)
+STEP = $(if $(STEPS),[$(1)/$(STEPS)] )
 demo: pgtree build-node $(if $(filter 1,$(ANALYTICS)),build-analytics)
 	@$(if $(filter mixed,$(ENGINES)),scripts/setup-mariadb)
-	@cd abci && $(GO) build -o ../build/demo ./e2e/cmd/demo
+	@echo '$(call STEP,$(STEPS))four organisations: a minute'
 	@exec build/demo $(if $(filter mixed,$(ENGINES)),-mixed) -pg $(PGTREE) -chainify $(CHAINIFY) -dir $(STATE)/demo -scripts $(CURDIR)/scripts/smallbank $(if $(DEMO_WORKER),-analytics $(DEMO_WORKER))
 
 ## check: format, lints, plain English, seams between the parts
@@ -373,8 +381,8 @@ performance:
 ## test: all that a change has to pass, and CI runs it first. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
 ## test-all: the tests that CI runs after test, at most 20 minutes long: test-sessions
 .PHONY: test test-all
-# The library that is tested is optimised, but not over the bounds of crates: a release build takes minutes longer. Nobody reads debug
-# information of what is built here, nor builds it again.
+# The programs that fuzz are optimised, but not over the bounds of crates. Nobody reads debug information of what is built here, nor builds it
+# again.
 test test-all: export CARGO_PROFILE_RELEASE_LTO = off
 test test-all: export CARGO_PROFILE_RELEASE_DEBUG = false
 test test-all: export CARGO_INCREMENTAL = 0

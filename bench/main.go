@@ -55,7 +55,7 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.bench, "bench", "all", "what to measure: "+known()+"; several separated by commas")
-	f.StringVar(&o.pg, "pg", "", "PostgreSQL tree with the extension (make pgtree); empty: where make puts it")
+	f.StringVar(&o.pg, "pg", "", "PostgreSQL tree with the extension (make pgtree PROFILE=release); empty: where make puts it")
 	f.StringVar(&o.chainify, "chainify", filepath.Join("build", "chainify"), "the node's binary (make build-node)")
 	f.StringVar(&o.baseline, "baseline", filepath.Join("build", "baseline"), "binary of the baseline's node (make bench)")
 	f.StringVar(&o.unsealed, "unsealed", "", "binary of a node without cryptography, for what that costs (make bench); empty: not measured")
@@ -145,7 +145,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	}
 	withoutDatabase := len(list) == 1 && list[0].name == "snapshot"
 	if _, err := os.Stat(filepath.Join(o.pg, "lib", "postgresql", "15", "lib", "chainify.so")); err != nil && !withoutDatabase {
-		return fmt.Errorf("no PostgreSQL with the extension in %s: run `make pgtree` first", o.pg)
+		return fmt.Errorf("no PostgreSQL with the extension in %s: run `make pgtree PROFILE=release` first", o.pg)
 	}
 	var missed []string
 	for _, b := range list {

@@ -28,10 +28,11 @@ macro_rules! export_v1 {
         }
 
         #[no_mangle]
-        pub extern "C-unwind" fn $symbol(
+        pub unsafe extern "C-unwind" fn $symbol(
             fcinfo: pgrx::pg_sys::FunctionCallInfo,
         ) -> pgrx::pg_sys::Datum {
-            $run(fcinfo, $function)
+            // SAFETY: the whole body of a function that PostgreSQL's function manager calls.
+            unsafe { $run(fcinfo, $function) }
         }
     };
 }
@@ -117,11 +118,15 @@ pub struct Call<'a> {
     call: PhantomData<&'a ()>,
 }
 
-/// Called by `sql_function!` only: PostgreSQL's function manager supplies `fcinfo`. Raises 55000
-/// where the database has the objects of another version.
+/// Called by `sql_function!` only. Raises 55000 where the database has the objects of another
+/// version.
+///
+/// # Safety
+/// To be the whole body of an exported function, which PostgreSQL's function manager calls with
+/// `fcinfo`.
 #[doc(hidden)]
-pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_sys::Datum {
-    // SAFETY: the whole body of an exported function; fcinfo is valid for the length of the call.
+pub unsafe fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&mut Call) -> Answer) -> pg_sys::Datum {
+    // SAFETY: by the caller's promise; fcinfo is valid for the length of the call.
     unsafe {
         crate::base::error::enter(|| {
             version::check().or_raise();

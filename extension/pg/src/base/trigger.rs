@@ -41,9 +41,13 @@ pub struct TriggerCall<'a>(&'a pg_sys::TriggerData);
 
 /// Called by `trigger_function!` only. Refuses calls that are not AFTER ROW or, for TRUNCATE,
 /// BEFORE STATEMENT.
+///
+/// # Safety
+/// To be the whole body of an exported function, which PostgreSQL's function manager calls with
+/// `fcinfo`.
 #[doc(hidden)]
-pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Datum {
-    // SAFETY: the whole body of an exported function.
+pub unsafe fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Datum {
+    // SAFETY: by the caller's promise.
     unsafe {
         crate::base::error::enter(|| {
             let call = call(fcinfo);
@@ -59,12 +63,16 @@ pub fn run(fcinfo: pg_sys::FunctionCallInfo, f: fn(&TriggerCall)) -> pg_sys::Dat
 }
 
 /// Called by `store_function!` only. Refuses calls that are not BEFORE INSERT or UPDATE of a row.
+///
+/// # Safety
+/// To be the whole body of an exported function, which PostgreSQL's function manager calls with
+/// `fcinfo`.
 #[doc(hidden)]
-pub fn run_before(
+pub unsafe fn run_before(
     fcinfo: pg_sys::FunctionCallInfo,
     f: fn(pg_sys::Oid, &Tuple) -> Vec<(i16, Cell)>,
 ) -> pg_sys::Datum {
-    // SAFETY: the whole body of an exported function. The trigger manager takes a tuple of the
+    // SAFETY: by the caller's promise. The trigger manager takes a tuple of the
     // memory context in which it called, or the one that it gave.
     unsafe {
         crate::base::error::enter(|| {
