@@ -20,7 +20,7 @@ PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chai
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Whatever ends one of these, a kill of make too, its servers, nodes and temporary directories go with it.
-demo test test-% check-deploy check-explorer trapcheck fuzz fuzz-few e2e applications soak soak-long steady years tamper bench: SHELL := $(CURDIR)/scripts/leave-nothing /bin/bash
+demo test test-% check-deploy check-explorer trapcheck fuzz fuzz-few e2e e2e-few schedules applications soak soak-long steady years tamper bench: SHELL := $(CURDIR)/scripts/leave-nothing /bin/bash
 # Each Go module is built by its own go.mod; the workspace is for `go run ./bench` and for editors.
 export GOWORK := off
 
@@ -167,10 +167,15 @@ CALM      := ./archive ./audit ./canonical ./model ./portable ./turns
 # The nodes of these tests are those of ./node, which the race detector sees there. Under it they would miss CometBFT's timeouts, and take minutes.
 TIMED     := ./sim
 
-## test-go: unit, property and conformance tests of the node, every decoder fuzzed for a moment
+## test-go: unit, property and conformance tests of the node but for the long ones
 .PHONY: test-go
 test-go: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM) $(TIMED))") -- -race -timeout 4h && $(GO) test -timeout 4h $(CALM) $(TIMED)'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test ./... -- -short -timeout 4h'
+
+## test-race: all tests of the node under the race detector, an upgrade of the protocol, every decoder fuzzed for a moment
+.PHONY: test-race
+test-race: pgtree
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM))") -- -race -timeout 4h && $(GO) test -timeout 4h $(CALM)'
 	@$(MAKE) --no-print-directory test-upgrade
 	@scripts/fuzz-decoders
 
@@ -216,7 +221,7 @@ check-explorer: pgtree
 .PHONY: installcheck
 installcheck: test-sql test-extension
 
-## test-sql: pg_regress and isolation tests of the extension in a private cluster; some run with each block in other sessions too, and some a second time among traps (trapcheck)
+## test-sql: pg_regress and isolation tests of the extension in a private cluster; those of COMPARED run with each block in other sessions too
 COMPARED := sessions frozen_time functions planned plain_sql row_locks agreement alike attach block call calls declared deploy_bodies deploy_rewrites digest effect_hashes \
 	execute executor_states groups machine parallel_effects pinned plans prepared repair repair_by_key repair_partitions restore sequences stat stored_values value_settings \
 	verify views
@@ -224,7 +229,6 @@ COMPARED := sessions frozen_time functions planned plain_sql row_locks agreement
 test-sql: pgtree
 	SESSIONS=0 scripts/regress $(PGTREE) $(filter-out setup $(COMPARED),$(sort $(basename $(notdir $(wildcard sql/*.sql specs/*.spec)))))
 	scripts/regress $(PGTREE) $(COMPARED)
-	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 
 ## test-sessions: the SQL tests that test-sql runs in one session alone, with each block in other sessions too; blocks that these cannot execute, in a second database. Half the tests beside the other half
 ALONE = $(filter-out setup $(COMPARED),$(sort $(basename $(notdir $(wildcard sql/*.sql)))))
@@ -244,12 +248,17 @@ test-extension: pgtree
 	scripts/test-update $(PGTREE)
 	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
 
-## trapcheck: SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in test-sql and test-extension
+## trapcheck: SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in test-traps and test-extension
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
 .PHONY: trapcheck
 trapcheck: pgtree
 	TRAPS=1 scripts/regress $(PGTREE)
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h ./explorer ./backend/postgres'
+
+## test-traps: those of trapcheck that meet most of the extension's own SQL
+.PHONY: test-traps
+test-traps: pgtree
+	TRAPS=1 scripts/regress $(PGTREE) $(TRAPPED)
 
 ## test-analytics: the analytics worker's own tests, which compile DataFusion first (once), and the worker beside a real database: faults, random queries, also in a database of other letters
 DEBUG_WORKER := analytics/target/debug/chainify-analytics
@@ -285,6 +294,13 @@ e2e: pgtree build-node build-cometbft build-faults
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_COMETBFT=$(COMETBFT) \
 		../scripts/go-test ./e2e -- -count=1 -timeout 4h -parallel 2 -v
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
+
+## e2e-few: some of these networks, of PostgreSQL alone: the tutorial, plain SQL, attacks, recovery, a take-over
+E2E_FEW := Tutorial|PlainSQL$$|ATakeOverConvictsNobody|AttacksAndRestores|LadderOfRecovery|DefaultsOfAServer|PgbenchRuns
+.PHONY: e2e-few
+e2e-few: pgtree build-node
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		../scripts/go-test ./e2e -- -count=1 -timeout 4h -parallel 2 -v -run '$(E2E_FEW)'
 
 ## applications: sysbench, go-tpc, Django, SQLAlchemy, GORM, JDBC, Hibernate, node-postgres and Prisma against networks, as they are (five minutes); what this machine cannot get is named and skipped
 .PHONY: applications
@@ -378,8 +394,8 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -root $(CURDIR)
 
-## test: all that a change has to pass, and CI runs it first. First the tests of the pure crates, check, the tests of deployment and pages, and test-bench beside test-go. Then e2e; then the SQL tests beside test-mariadb, test-analytics, test-extension and random blocks
-## test-all: the tests that CI runs after test, at most 20 minutes long: test-sessions
+## test: all that a change has to pass, in a quarter of an hour: the pure crates, the SQL tests, the Go tests that are not long, some networks
+## test-all: the rest of what CI runs: lints, the race detector and long Go tests, all networks and faults, deployment, pages, benchmarks, MariaDB, analytics, other sessions, traps, random blocks
 .PHONY: test test-all
 # The programs that fuzz are optimised, but not over the bounds of crates. Nobody reads debug information of what is built here, nor builds it
 # again.
@@ -390,11 +406,11 @@ test test-all: export CARGO_PROFILE_DEV_DEBUG = false
 test test-all: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 # check vets all Go code; a test's own vet would go through the libraries once more, and again for the race detector. -w leaves out debuggers' tables.
 test test-all: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
-# check comes after test-rust because its lints wait for the library's build. e2e waits for blocks and faults, and leaves time to build-analytics-tests.
 test:
-	@scripts/stages setup 'build-analytics-tests &' 'pgtree test-go & test-rust check check-deploy check-explorer test-bench' e2e 'test-sql & test-mariadb test-analytics test-extension fuzz-few'
+	@scripts/stages setup 'pgtree & test-rust' 'test-sql & test-go e2e-few'
+# e2e has the machine for itself but for build-analytics-tests, which takes what is left.
 test-all:
-	@scripts/stages test-sessions
+	@scripts/stages 'build-analytics-tests &' 'test-race & check check-deploy check-explorer test-bench' e2e 'test-sessions test-traps & test-mariadb test-analytics test-extension fuzz-few'
 
 ## clean: remove the results of builds here, and the demo's networks
 .PHONY: clean

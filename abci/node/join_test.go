@@ -147,6 +147,9 @@ func (f falseChunks) LoadSnapshotChunk(ctx context.Context, req *abci.RequestLoa
 // The order blocks that a node missed are nowhere any more: it joins by a snapshot, from nodes of
 // which one lies about snapshots, one about chunks, and one about headers.
 func TestANodeJoinsByASnapshot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take most of a minute")
+	}
 	t.Parallel()
 	nodes := forgetful(t)
 	acme, bolt, cargo, delta := nodes[0], nodes[1], nodes[2], nodes[3]
@@ -210,6 +213,9 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 
 // An organisation's snapshots that have no order block are tried some times, and then the others'.
 func TestInventedSnapshotsHoldUpNoJoin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take most of a minute")
+	}
 	t.Parallel()
 	nodes := forgetful(t)
 	nodes[1].lies = func(a abci.Application) abci.Application { return inventedSnapshots{a} }
@@ -226,6 +232,9 @@ func TestInventedSnapshotsHoldUpNoJoin(t *testing.T) {
 // The genesis of a chain says nothing of snapshots: governance has them made, and a node joins by
 // one.
 func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four nodes take most of a minute")
+	}
 	t.Parallel()
 	nodes := forgetfulWith(t, 0)
 	acme, delta := nodes[0], nodes[3]

@@ -33,6 +33,9 @@ const tamperTime = 10 * time.Minute
 // verification find it, how each names it and what puts it right. Its results are in
 // docs/tamper-matrix.md. A run tries a quarter of the cases, others each time; -whole tries all.
 func TestTamperMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of databases take most of a minute")
+	}
 	path := filepath.Join("..", "..", "..", "docs", "tamper-matrix.md")
 	page, err := os.ReadFile(path)
 	if err != nil {

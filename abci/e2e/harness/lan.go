@@ -82,7 +82,8 @@ func (l *Lan) addHosts(names []string) error {
 	return nil
 }
 
-// Add makes and joins one more host, and returns its address. A distant Lan that is made takes none.
+// Add makes and joins one more host, and returns its address. A distant Lan that is made takes no
+// host.
 func (l *Lan) Add(name string) (address string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
