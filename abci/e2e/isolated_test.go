@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -35,7 +36,7 @@ func isolated(t *testing.T) bool {
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0")
 	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = innerOutput{}, innerOutput{}
 	// As the first process of its namespace it takes all others along, however it ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	err := cmd.Run()
@@ -46,4 +47,12 @@ func isolated(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return false
+}
+
+// innerOutput marks the lines of an inner run, which tools would take for those of the outer one.
+type innerOutput struct{}
+
+func (innerOutput) Write(text []byte) (int, error) {
+	_, err := os.Stdout.Write(bytes.ReplaceAll(text, []byte("\n"), []byte("\n| ")))
+	return len(text), err
 }
