@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -74,6 +75,56 @@ func TestEitherProcessIsKilled(t *testing.T) {
 		must(t, acme.StartNode())
 		must(t, acme.WaitServing(ctx, readyLimit))
 		deposits(ctx, t, acme, 2)
+	}
+	agreeAndVerify(ctx, t, net)
+}
+
+// CometBFT is killed in the middle of heights that do not end, since two organisations are away. It
+// loses its own log, and asks for signatures again. Nobody gets evidence against its organisation.
+func TestACometBFTThatEndsInAHeightSignsNothingTwice(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	t.Cleanup(cancel)
+	net := besideComet(ctx, t)
+	acme := net.Organisations[0]
+	ordersAgain := func() { // a node refuses at once while it takes the order for one that stands still
+		for _, o := range net.Organisations {
+			must(t, harness.Poll(ctx, catchUpLimit, o.Name+" orders", func(ctx context.Context) (bool, string, error) {
+				err := o.Exec(ctx, "bank", "SELECT chainify.execute('UPDATE checking SET balance = balance + 1 WHERE custid = 1')")
+				return err == nil, fmt.Sprint(err), nil
+			}))
+		}
+	}
+	for range 3 {
+		ordersAgain()
+		bank, refused := patient(ctx, t, acme), make(chan error, 1)
+		go func() { // acme is in a height with transactions when the others go
+			for {
+				if _, err := bank.Exec(ctx, "SELECT chainify.submit('SELECT 1')"); err != nil {
+					refused <- err
+					return
+				}
+			}
+		}()
+		for _, o := range net.Organisations[2:] {
+			must(t, o.StopNode())
+		}
+		if err := <-refused; !strings.Contains(err.Error(), "57P03") {
+			t.Fatalf("acme goes on without half of the organisations: %v", err)
+		}
+		bank.Close(ctx)
+		must(t, acme.KillComet())
+		must(t, os.RemoveAll(filepath.Join(acme.Home(), "data", "cs.wal")))
+		must(t, acme.StartComet())
+		for _, o := range net.Organisations[2:] {
+			must(t, o.StartNode())
+		}
+	}
+	ordersAgain()
+	for _, o := range net.Organisations {
+		if out, err := o.Run(ctx, "evidence"); err != nil {
+			t.Errorf("evidence at %s: %v\n%s", o.Name, err, out)
+		}
 	}
 	agreeAndVerify(ctx, t, net)
 }
