@@ -394,8 +394,8 @@ steady years: pgtree build-node
 performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -root $(CURDIR)
 
-## test: all that a change has to pass, in a quarter of an hour: the pure crates, the SQL tests, the Go tests that are not long, some networks
-## test-all: the rest of what CI runs: lints, the race detector and long Go tests, all networks and faults, deployment, pages, benchmarks, MariaDB, analytics, other sessions, traps, random blocks
+## test: all that a change has to pass, in a quarter of an hour: test-rust, test-sql, test-go, e2e-few
+## test-all: the rest of what CI runs: check, test-race, all networks and faults, deployment, pages, benchmarks, MariaDB, analytics, other sessions, traps, random blocks
 .PHONY: test test-all
 # The programs that fuzz are optimised, but not over the bounds of crates. Nobody reads debug information of what is built here, nor builds it
 # again.
