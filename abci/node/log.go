@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/cometbft/cometbft/libs/log"
+
+	"github.com/chainify-db/chainify/abci/fair"
 )
 
 // consensusFailure is what CometBFT logs when an error or panic of the application, or a
@@ -18,17 +21,39 @@ const consensusFailure = "CONSENSUS FAILURE!!!"
 // joinFailures are what it logs when a snapshot could not be taken over, and does nothing more.
 var joinFailures = []string{"State sync failed", "Failed to bootstrap node with new state", "Failed to store last seen commit", "Failed to switch to block sync"}
 
+// CometBFT writes each of its warnings and errors so many times at once, and then so often: it has
+// an error for every vote of a peer that is wrong.
+const (
+	linesAtOnce, lineEvery = 200, time.Second
+	linesKept              = 1_000
+)
+
 // cometLog lets CometBFT write to our logger, from a level of its own on.
 type cometLog struct {
 	to     *slog.Logger
 	level  slog.Level
 	failed func(why string)
-	quiet  *atomic.Bool // while CometBFT is told to stop: it reports its closed connections as errors
-	with   []any        // said with every message; spelled out when one is written, since CometBFT makes loggers far more often than it logs
+	quiet  *atomic.Bool         // while CometBFT is told to stop: it reports its closed connections as errors
+	lines  *fair.Budget[string] // of each message: peers cause some of them
+	with   []any                // said with every message; spelled out when one is written, since CometBFT makes loggers far more often than it logs
 }
 
 func newCometLog(to *slog.Logger, level slog.Level, quiet *atomic.Bool, failed func(why string)) log.Logger {
-	return &cometLog{to: to, level: level, quiet: quiet, failed: failed}
+	lines := fair.NewBudget[string](linesAtOnce, lineEvery, linesKept, time.Now)
+	return &cometLog{to: to, level: level, quiet: quiet, failed: failed, lines: lines}
+}
+
+// spares says whether a message may be written. An operator who asks for messages below the
+// warnings gets them all.
+func (l *cometLog) spares(level slog.Level, message string) bool {
+	if level < slog.LevelWarn {
+		return true
+	}
+	if l.lines.Left(message) <= 0 {
+		return false
+	}
+	l.lines.Spend(message, 1)
+	return true
 }
 
 func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
@@ -38,7 +63,7 @@ func (l *cometLog) write(level slog.Level, message string, keyvals []any) {
 	if message == consensusFailure || slices.Contains(joinFailures, message) {
 		l.failed(reason(keyvals))
 	}
-	if level >= l.level && l.to.Enabled(context.Background(), level) {
+	if level >= l.level && l.to.Enabled(context.Background(), level) && l.spares(level, message) {
 		l.to.Log(context.Background(), level, message, pairs(slices.Concat(l.with, keyvals))...)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/peers"
 )
 
 // overhear has the node's silence hear each vote that a peer sends, and finds the consensus that
@@ -26,7 +28,12 @@ func (o *ordering) overhear(n *node) error {
 	if o.consensus, ok = env.ConsensusState.(*consensus.State); !ok {
 		return fmt.Errorf("CometBFT: a consensus of type %T, which takes no votes", env.ConsensusState)
 	}
-	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{inner, func(v *cmtproto.Vote) { n.silence.overheard(v, n.height.Load()+1) }}})(o.comet)
+	next := func() int64 { return n.height.Load() + 1 }
+	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{
+		consensusReactor: inner,
+		ballots:          peers.NewBallots(n.conduct, next, func() int { return n.registry().Validators() }),
+		overheard:        func(v *cmtproto.Vote) { n.silence.overheard(v, next()) },
+	}})(o.comet)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/signer"
 )
 
@@ -360,9 +361,11 @@ func (w showing) FinalizeBlock(ctx context.Context, req *abci.RequestFinalizeBlo
 	return w.Application.FinalizeBlock(ctx, req)
 }
 
-// listening is CometBFT's consensus, or the express lane before it, whose votes are overheard.
+// listening is CometBFT's consensus, or the express lane before it, whose votes are overheard. It
+// gets votes of a member as ballots admit them.
 type listening struct {
 	consensusReactor
+	ballots   *peers.Ballots
 	overheard func(*cmtproto.Vote)
 }
 
@@ -375,6 +378,9 @@ type consensusReactor interface {
 // Receive implements p2p.Reactor.
 func (l listening) Receive(e p2p.Envelope) {
 	if m, ok := e.Message.(*cmtcons.Vote); ok {
+		if !l.ballots.Admit(e.Src, m.Vote) {
+			return
+		}
 		l.overheard(m.Vote)
 	}
 	l.consensusReactor.Receive(e)

@@ -33,6 +33,10 @@ const answersAtOnce = 8
 // silent.
 const enoughLook = 100 * time.Millisecond
 
+// unheardPause is for how long a connection is left unread with a question too many: each costs
+// its bytes and 10 µs.
+const unheardPause = 5 * time.Millisecond
+
 // AgreementOptions is what an agreement reactor works with.
 type AgreementOptions struct {
 	ChainID      string
@@ -170,15 +174,20 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 	}
 }
 
-// Receive implements p2p.Reactor. It never waits: it is called by the routine that reads all of a
-// peer's channels. An answer that nobody waits for is not decoded, nor are more questions of a
-// member than there may be.
+// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels,
+// and waits for nothing. An answer that nobody waits for is not decoded, nor are more questions of
+// a member than there may be: the connection they come on is left unread for a moment.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
 	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
 		return
 	}
-	if request, answers := wire.PeekAnswer(raw.Value); answers && !r.awaits(request) || !answers && !r.questions.hears(r.opt.Conduct.member(e.Src)) {
+	request, answers := wire.PeekAnswer(raw.Value)
+	switch {
+	case answers && !r.awaits(request):
+		return
+	case !answers && !r.questions.hears(r.opt.Conduct.member(e.Src)):
+		hold(e.Src, unheardPause)
 		return
 	}
 	m, err := wire.DecodeAgreementMessage(raw.Value)
