@@ -45,6 +45,7 @@ var benchmarks = []benchmark{
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
 	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, runDistance},
+	{"greedy", "five organisations, three of which have the others' nodes work in vain: what waiting clients of the two see, and what it costs", true, runGreedy},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 	{"retention", "years in a short time: disks, throughput and archive of organisations that drop what is old", true, runRetention},
 }
@@ -159,6 +160,21 @@ func runDistance(ctx context.Context, o options, r *report.Report, progress io.W
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return network.Distance(ctx, cfg, r)
+}
+
+func runGreedy(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := network.Config{
+		Dir: filepath.Join(o.dir, "greedy"), PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Progress: progress,
+	}
+	if o.short {
+		cfg.Settle = 0
+	}
+	if o.only != "" {
+		cfg.Only = strings.Split(o.only, ",")
+		r.Command += fmt.Sprintf(" -only %q", o.only)
+	}
+	return network.Greedy(ctx, cfg, r)
 }
 
 func runFabric(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
