@@ -88,11 +88,16 @@ func (r *record) signs(m *machine) int64 {
 	return r.last[m]
 }
 
-// voted is how many executions an organisation voted on.
-func (r *record) voted(organisation string) int {
+// stuck is on how many executions an organisation voted that a transaction does not end.
+func (r *record) stuck(organisation string) (votes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.effects[organisation])
+	for _, v := range r.effects[organisation] {
+		if v.Kind == wire.VoteStuck {
+			votes++
+		}
+	}
+	return votes
 }
 
 // twices are the double signatures of the order in words, their heights by organisation, and the

@@ -277,14 +277,19 @@ func (w *world) mend() error {
 	all := func() bool {
 		astray = nil
 		for _, m := range w.members {
-			if why := m.astray(from); why != "" {
+			why := m.astray(from)
+			if why != "" {
 				astray = append(astray, fmt.Sprintf("%s does not go on: %s", m.node, why))
+			}
+			if why == convicted {
+				return true
 			}
 		}
 		return len(astray) == 0
 	}
-	if !until(patience, all) {
-		return errors.New(strings.Join(astray, "\n"))
+	if !until(patience, all) || len(astray) > 0 {
+		twice, _, _ := w.record.twices()
+		return errors.New(strings.Join(append(astray, twice...), "\n"))
 	}
 	for _, m := range w.members {
 		m.doubts = false
@@ -292,12 +297,31 @@ func (w *world) mend() error {
 	return nil
 }
 
+// convicted is why a member that never had a twin signs nothing any more.
+const convicted = "it takes its own organisation's signatures for those of another process"
+
 // restart starts the member's node where it does not run.
 func (m *member) restart() error {
 	if runs, err := m.node.runs(); runs || err != nil {
 		return err
 	}
 	return m.node.start()
+}
+
+// catchesUp tells that the member's node runs and fetches blocks that others decided.
+func (m *member) catchesUp() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if m.node.cancel == nil {
+		return false
+	}
+	c, err := m.node.client(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	return err == nil && s.State == "catching_up"
 }
 
 // astray says why the member does not sign beyond a height, or is not served; empty: all is well.
@@ -311,7 +335,10 @@ func (m *member) astray(from int64) string {
 	if err != nil {
 		return err.Error()
 	}
-	if elsewhere && m.had {
+	if elsewhere && !m.had {
+		return convicted
+	}
+	if elsewhere {
 		if err := m.signAgain(); err != nil {
 			return err.Error()
 		}
