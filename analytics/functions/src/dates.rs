@@ -15,7 +15,18 @@ const FIELD_DIGITS: u8 = 10;
 /// The functions of this file.
 pub(crate) fn functions() -> Vec<Function> {
     vec![
-        Function::new("pg_timestamp", 1..=1, |t| date(t, 1).map(|_| timestamp_type()), timestamp),
+        Function::new(
+            "pg_timestamp",
+            1..=1,
+            |t| is_day_or_time(&t.of[0]).then(timestamp_type),
+            timestamp,
+        ),
+        Function::new(
+            "pg_timestamptz",
+            1..=1,
+            |t| is_day_or_time(&t.of[0]).then(timestamptz_type),
+            timestamp,
+        ),
         Function::new("pg_midnight", 1..=1, |t| date(t, 1).map(|_| timestamp_type()), midnight),
         Function::new("pg_date", 1..=1, |t| is_time(&t.of[0]).then_some(DataType::Date32), day),
         Function::new("pg_date_add", 2..=2, |t| date(t, 1).filter(|_| is_whole(&t.of[1])), add),
@@ -28,6 +39,14 @@ pub(crate) fn functions() -> Vec<Function> {
 
 fn timestamp_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, None)
+}
+
+fn timestamptz_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+}
+
+fn is_day_or_time(of: &DataType) -> bool {
+    of == &DataType::Date32 || is_time(of)
 }
 
 fn is_time(of: &DataType) -> bool {
@@ -52,8 +71,7 @@ fn interval(types: &Types) -> Option<DataType> {
 
 fn extracted(types: &Types) -> Option<DataType> {
     let of = &types.of[1];
-    let known = is_text(&types.of[0]) && (of == &DataType::Date32 || is_time(of));
-    known.then_some(DataType::Decimal128(FIELD_DIGITS, 0))
+    (is_text(&types.of[0]) && is_day_or_time(of)).then_some(DataType::Decimal128(FIELD_DIGITS, 0))
 }
 
 fn truncated(types: &Types) -> Option<DataType> {
@@ -70,8 +88,8 @@ fn field<T>(call: &Call, of: fn(&str) -> Option<T>) -> Result<T> {
 }
 
 fn timestamp(call: &Call) -> Result<ArrayRef> {
-    let of = call.values::<Date32Type>(0)?;
-    call.primitive::<TimestampMicrosecondType>(|row| calendar::day_to_timestamp(of.get(row)))
+    let of = Times::new(call, 0)?;
+    call.primitive::<TimestampMicrosecondType>(|row| of.timestamp(row))
 }
 
 fn midnight(call: &Call) -> Result<ArrayRef> {

@@ -252,6 +252,13 @@ def dates():
             yield f"pg_interval_add(CAST('{last}' AS DATE), CAST({months} AS INT), CAST(0 AS INT), CAST(0 AS BIGINT))"
 
 
+    for moment_ in [0, -1, 1, 86400000000, -62135596800000000, 9223372036854775807, -9223372036854775808]:
+        yield f"pg_timestamp(test_timestamptz({moment_}))"
+        yield f"pg_timestamptz(test_timestamp({moment_}))"
+    for day_ in [0, -1, 19782, -719163, -2440588, 106751982, 106751983, 2145042905, 2147483647, -2147483648]:
+        yield f"pg_timestamptz(test_date({day_}))"
+
+
 def floats():
     for kind in ["REAL", "DOUBLE"]:
         for _ in range(250):

@@ -114,6 +114,8 @@ pub enum Rule {
     OfBool(&'static str),
     /// A window function without arguments.
     Rank(&'static str),
+    /// The value of a row so many rows away, by default one.
+    Offset(&'static str),
 }
 
 /// A function of pg_proc: its oid and its name.
@@ -482,6 +484,8 @@ pub const RULES: &[(Rule, &[Named])] = &[
     (Rule::Function("pg_timestamp"), &[(2024, "timestamp")]),
     (Rule::Function("pg_date"), &[(2029, "date")]),
     (Rule::FunctionInUtc("pg_date"), &[(1178, "date")]),
+    (Rule::FunctionInUtc("pg_timestamp"), &[(2027, "timestamp")]),
+    (Rule::FunctionInUtc("pg_timestamptz"), &[(1174, "timestamptz"), (2028, "timestamptz")]),
     (Rule::DateAdd(false), &[(1141, "date_pli"), (2550, "integer_pl_date")]),
     (Rule::DateAdd(true), &[(1142, "date_mii")]),
     (Rule::Function("pg_date_sub"), &[(1140, "date_mi")]),
@@ -538,6 +542,8 @@ pub const RULES: &[(Rule, &[Named])] = &[
     (Rule::Rank("row_number"), &[(3100, "row_number")]),
     (Rule::Rank("rank"), &[(3101, "rank")]),
     (Rule::Rank("dense_rank"), &[(3102, "dense_rank")]),
+    (Rule::Offset("lag"), &[(3106, "lag"), (3107, "lag")]),
+    (Rule::Offset("lead"), &[(3109, "lead"), (3110, "lead")]),
 ];
 
 #[cfg(test)]

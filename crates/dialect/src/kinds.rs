@@ -23,7 +23,7 @@ kinds! {
     View: "views", "the rights of their owner would count; write their query";
     Function: "functions, operators, casts by functions, aggregates and window functions that `chainify.analytics_functions` does not list", "the worker might compute them otherwise. `upper`, `lower`, `ILIKE` and regular expressions depend on the locale. `sum` and `avg` of `real` and `double precision` depend on the order of the rows. Volatile functions, functions like `now()`, and functions of your own that are not immutable would see another moment than the block";
     Field: "`extract` and `date_trunc` of a field that is not constant, or that the type does not have", "not translated";
-    TimeZone: "casts between `timestamptz` and `date`, `extract` and `date_trunc` of `timestamptz`, unless `TimeZone` is UTC", "the worker computes in UTC";
+    TimeZone: "casts between `timestamptz` and `date` or `timestamp`, `extract` and `date_trunc` of `timestamptz`, unless `TimeZone` is UTC", "the worker computes in UTC";
     Aggregate: "aggregates with `ORDER BY`, of an outer query, or with `DISTINCT` where the worker has none", "not translated";
     Column: "columns of types that are not mirrored", "the worker does not have them ([types](../operator/analytics.md))";
     Type: "values of other types than columns may have", "the worker does not have them";
@@ -45,7 +45,7 @@ kinds! {
     SetOperation: "`INTERSECT ALL`, `EXCEPT ALL`, set operations of different types", "not translated";
     From: "`WITH RECURSIVE`, `LATERAL`, functions, `VALUES` and `TABLESAMPLE` in FROM, `ONLY` of a partitioned table, a relation that is gone", "not translated";
     Clause: "`GROUPING SETS`, `CUBE`, `ROLLUP`, `DISTINCT ON`, `FETCH … WITH TIES`, `ORDER BY … USING`, functions that return rows among the columns, a query without columns", "not translated";
-    Frame: "window frames with bounds other than `UNBOUNDED` and `CURRENT ROW`, or with `EXCLUDE`", "not translated";
+    Frame: "window frames with bounds other than `UNBOUNDED` and `CURRENT ROW`, or with `EXCLUDE`; `lag` and `lead` by a number of rows that is not a constant from 0 on", "not translated";
     Implied: "columns that stand neither in `GROUP BY` nor in an aggregate, because a primary key implies them", "not translated; add them to `GROUP BY`";
     Writes: "changes of rows, also in `WITH`; `FOR UPDATE` and its like", "the worker has copies";
     RowSecurity: "tables from which row-level security hides rows", "the worker has all rows";

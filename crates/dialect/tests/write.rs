@@ -260,5 +260,35 @@ fn what_needs_utc_says_so() {
         text: Some("2024-01-01 00:00:00+00".to_owned()),
     };
     assert!(translated(call(1178, vec![seen.clone()], Type::Date)));
+    assert!(translated(call(2027, vec![seen.clone()], Type::Timestamp)));
     assert!(!translated(seen));
+}
+
+#[test]
+fn rows_away_are_a_constant_from_0_on() {
+    let rows = |text: &str| Expr::Constant { typed: Typed { of: Type::Int4, typmod: -1 }, text: Some(text.to_owned()) };
+    let written = |function: u32, args: Vec<Expr>, window: Option<usize>| {
+        let offset = Expr::Aggregate {
+            function,
+            shown: "f".to_owned(),
+            args,
+            distinct: false,
+            filter: None,
+            order: None,
+            at: None,
+            window,
+        };
+        let over = Window { partition: vec![], order: vec![], frame: "" };
+        let translated = translate(&Query { windows: vec![over], ..select(offset) }, SETTINGS);
+        translated.map(|t| t.sql).map_err(|refusal| refusal.construct)
+    };
+    assert!(written(3106, vec![column()], Some(0)).is_ok_and(|sql| sql.contains("lag(s1.c_1, 1) OVER ()")));
+    assert!(written(3110, vec![column(), rows("2")], Some(0)).is_ok_and(|sql| sql.contains("lead(s1.c_1, 2) OVER ()")));
+    let quotient = call(1727, vec![column(), constant("3")], Type::Numeric);
+    let text = written(3107, vec![quotient, rows("0")], Some(0));
+    assert!(text.is_ok_and(|sql| sql.contains("lag(pg_div(")));
+    for refused in [rows("-1"), column()] {
+        assert_eq!(written(3107, vec![column(), refused], Some(0)), Err("f by this number of rows".to_owned()));
+    }
+    assert!(written(3106, vec![column()], None).is_err());
 }

@@ -85,6 +85,9 @@ CREATE FUNCTION pg_code(boolean) RETURNS smallint IMMUTABLE LANGUAGE sql AS 'SEL
 CREATE FUNCTION pg_truth(smallint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1::int::boolean';
 CREATE FUNCTION pg_midnight(date) RETURNS timestamp IMMUTABLE STRICT LANGUAGE sql AS 'SELECT CASE WHEN $1 < date ''294247-01-10'' OR NOT isfinite($1) THEN $1::timestamp ELSE timestamp ''294247-01-10 04:00:54.775806'' END';
 CREATE FUNCTION pg_timestamp(date) RETURNS timestamp IMMUTABLE LANGUAGE sql AS 'SELECT $1::timestamp';
+CREATE FUNCTION pg_timestamp(timestamptz) RETURNS timestamp IMMUTABLE LANGUAGE sql AS $$ SELECT $1 AT TIME ZONE 'UTC' $$;
+CREATE FUNCTION pg_timestamptz(date) RETURNS timestamptz IMMUTABLE LANGUAGE sql AS $$ SELECT $1::timestamp AT TIME ZONE 'UTC' $$;
+CREATE FUNCTION pg_timestamptz(timestamp) RETURNS timestamptz IMMUTABLE LANGUAGE sql AS $$ SELECT $1 AT TIME ZONE 'UTC' $$;
 CREATE FUNCTION pg_date(timestamp) RETURNS date IMMUTABLE LANGUAGE sql AS 'SELECT $1::date';
 CREATE FUNCTION pg_date(timestamptz) RETURNS date IMMUTABLE LANGUAGE sql AS $$ SELECT ($1 AT TIME ZONE 'UTC')::date $$;
 CREATE FUNCTION pg_date_add(date, int) RETURNS date IMMUTABLE LANGUAGE sql AS 'SELECT $1 + $2';

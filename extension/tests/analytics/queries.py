@@ -125,7 +125,7 @@ class Generator:
             return r.choice([lambda: f"({v('date')} + {r.randint(-40, 40)})", lambda: f"{v('timestamp')}::date"])()
         if of == "timestamp":
             return r.choice([lambda: f"({v('date')} + interval '{r.randint(-14, 14)} months {r.randint(-3, 3)} days')", lambda: f"date_trunc('{r.choice(['month', 'hour', 'week'])}', {v('timestamp')})",
-                             lambda: f"{v('date')}::timestamp"])()
+                             lambda: f"{v('date')}::timestamp", lambda: f"date_trunc('{r.choice(['month', 'quarter', 'week'])}', {v('date')})::timestamp"])()
         if of == "bool":
             return f"({self.condition(scope, depth - 1)})"
         return self.column(scope, of) or self.literal(of)
@@ -254,7 +254,7 @@ class Generator:
         else:
             over = f"(PARTITION BY i.kind ORDER BY i.id{r.choice(['', ' DESC'])})"
             id_ = r.choice(["i.id, ", "DISTINCT "])
-            sql = f"SELECT {id_}{r.choice(['row_number()', 'rank()', 'sum(i.price)', 'count(*)', 'max(i.small)'])} OVER {over} AS x FROM item i{self.where([('i', 'item')])}"
+            sql = f"SELECT {id_}{r.choice(['row_number()', 'rank()', 'sum(i.price)', 'count(*)', 'max(i.small)', 'lag(i.name)', 'lead(i.price, 2)', 'lag(i.price / 3, 0)'])} OVER {over} AS x FROM item i{self.where([('i', 'item')])}"
         if r.random() < 0.2:
             sql = f"SELECT * FROM ({sql}) o ORDER BY {r.randint(1, 1)}{r.choice(['', ' DESC', ' NULLS FIRST'])}"
         return sql

@@ -58,6 +58,12 @@ impl Writer {
                 let sql = format!("CAST({} AS BIGINT)", call.of(name, ""));
                 Ok(Value::new(sql, Type::Int8))
             }
+            (Rule::Offset(name), [of]) if window.is_some() => Ok(offset(&call, name, of, 1)),
+            (Rule::Offset(name), [of, _]) if window.is_some() => {
+                let rows = args.last().and_then(rows_away);
+                let construct = || format!("{shown} by this number of rows");
+                Ok(offset(&call, name, of, rows.ok_or_else(|| Refusal::new(Kind::Frame, construct()))?))
+            }
             (Rule::Count, [of]) => {
                 let key = match distinct {
                     true => key_of(of)?,
@@ -150,6 +156,29 @@ fn sum(call: &Call, of: &Value, window: bool) -> Result<Value, Refusal> {
         }
         _ => return Err(Refusal::new(Kind::Function, "sum of this type")),
     })
+}
+
+/// The constant number of rows of `lag` or `lead`; None for one below 0, which means the other way.
+fn rows_away(rows: &Expr) -> Option<u32> {
+    match rows {
+        Expr::Constant { text: Some(text), .. } => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn offset(call: &Call, name: &str, of: &Value, rows: u32) -> Value {
+    match (of.of, &of.form) {
+        (Type::Numeric, Form::Mixed(..) | Form::Exact) => {
+            Value::exact(call.of(name, &format!("{}, {rows}", of.to_exact())))
+        }
+        _ => Value {
+            sql: call.of(name, &format!("{}, {rows}", of.sql)),
+            width: None,
+            not_null: false,
+            constant: None,
+            ..of.clone()
+        },
+    }
 }
 
 fn extreme(call: &Call, name: &str, of: &Value, order: Option<&str>) -> Result<Value, Refusal> {
