@@ -26,7 +26,7 @@ var regressions = map[string][]step{
 	"a take-over where the order stands still": {
 		{kind: mends}, {kind: stops, a: 3, heights: 3}, {kind: isolates, heights: 9}, {kind: takesOver}, {kind: parts, b: 1}, {kind: parts, b: 2, heights: 9}, {kind: starts, a: 3, heights: 9},
 	},
-	"a second take-over, with the disk of the first": {{kind: losesOdd, b: 1, heights: 1}, {kind: takesOverDisk, heights: 3}},
+	"a second take-over, with the disk of the first": {{kind: losesOdd, b: 1, heights: 1}, {kind: takesOverDisk}, {kind: signs, heights: 5}},
 }
 
 // Machines are lost, taken over, paused and cut off, and clocks are stepped, by random schedules.
