@@ -54,7 +54,7 @@ PROFILE = quick
 bench steady years: PROFILE = release
 .PHONY: pgtree
 pgtree: setup
-	@scripts/progress '$(call STEP,1)extension' '2 minutes' $(CARGO) build --profile=$(PROFILE) --locked -p chainify --features test-switches
+	@scripts/progress '$(call STEP,1)extension' '4 minutes' $(CARGO) build --profile=$(PROFILE) --locked -p chainify --features test-switches
 	@PROFILE=$(PROFILE) scripts/pgtree $(PGTREE)
 
 ## install: install the results of `make build`, and of `make build-analytics` where it was run, in this system (for operators; as root, who needs no Go or Rust; DESTDIR= and PREFIX= for packages)
