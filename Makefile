@@ -339,13 +339,15 @@ ABREAST   ?= 16
 schedules:
 	cd abci && $(if $(SEED),CHAINIFY_TEST_SEED=$(SEED)) $(GO) test -count=1 -timeout 8h -v ./sim -args -schedules $(SCHEDULES) -abreast $(ABREAST)
 
-## soak-long: schedules, tamper, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (an hour)
+## soak-long: schedules, tamper, three greedy organisations of five, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (an hour)
 .PHONY: soak-long
 soak-long: pgtree build-node build-clock schedules tamper
 	@scripts/setup-mariadb
 	scripts/with-postgres $(PGTREE) bash -c 'cd abci && $(GO) test -count=1 -timeout 4h -run TestTamperMatrix ./backend/postgres -args -whole'
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 4h -v -run TestListsUnderFaults ./e2e -args -lists-time 2m
+	cd abci && CHAINIFY_GREEDY=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
+		$(GO) test -count=1 -timeout 4h -v -run TestThreeGreedyOrganisations ./e2e
 	$(FAULTS) run $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock abci/e2e/faults/manifests/long/*.toml
 
 build-faults:
