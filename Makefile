@@ -397,7 +397,6 @@ performance:
 	@$(GO) -C bench run ./cmd/page -in $(CURDIR)/bench/out -root $(CURDIR)
 
 ## test: all that a change has to pass, in a quarter of an hour: test-rust, test-sql, test-go, e2e-few
-## test-all: the rest of what CI runs: check, test-race, all networks and faults, deployment, pages, benchmarks, MariaDB, analytics, other sessions, traps, random blocks
 .PHONY: test test-all
 # The programs that fuzz are optimised, but not over the bounds of crates. Nobody reads debug information of what is built here, nor builds it
 # again.
@@ -410,6 +409,8 @@ test test-all: export CARGO_PROFILE_DEV_CODEGEN_UNITS = 1
 test test-all: export GOFLAGS := $(GOFLAGS) -vet=off -ldflags=-w
 test:
 	@scripts/stages setup 'pgtree & test-rust' 'test-sql & test-go e2e-few'
+
+## test-all: the rest of what CI runs: check, test-race, all networks and faults, deployment, pages, benchmarks, MariaDB, analytics, other sessions, traps, random blocks
 # e2e has the machine for itself but for build-analytics-tests, which takes what is left.
 test-all:
 	@scripts/stages 'build-analytics-tests &' 'test-race & check check-deploy check-explorer test-bench' e2e 'test-sessions test-traps & test-mariadb test-analytics test-extension fuzz-few'
