@@ -13,11 +13,11 @@ import (
 	"github.com/chainify-db/chainify/abci/fair"
 )
 
-// CometBFT verifies a vote that it does not take each time that it comes, and writes it to its log,
-// on the disk as well: 0.2 ms in all. So a member pays for votes beyond the first one of a
-// validator, round and type that each of two of its nodes sends for a height. It has 1,000 of them
-// once, and 250 a second, which is 5 % of one processor. Honest nodes send such votes where gossip
-// sends again what was sent at once. A height has as many rounds as its time allows.
+// CometBFT verifies a vote that it does not take each time that it comes, which takes 0.08 ms, and
+// writes it to its log on the disk. So a member pays for votes beyond the first one of a validator,
+// round and type that each of two of its nodes sends for a height. It has 1,000 of them once, and
+// 250 a second: 2 % of one processor for their signatures. Honest nodes send such votes where
+// gossip sends again what was sent at once. A height has as many rounds as its time allows.
 const (
 	ballotsMax  = 1_000
 	ballotsEach = 4 * time.Millisecond
