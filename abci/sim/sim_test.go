@@ -33,6 +33,9 @@ var regressions = map[string][]step{
 // Nobody signs twice, nobody has evidence against a member, and the order goes on. The seed of a
 // schedule does not decide in which order goroutines run.
 func TestNoScheduleConvictsAnHonestMember(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of nodes take minutes: make test-race")
+	}
 	seed := seeded.Seed(t)
 	var names []string
 	var all [][]step
