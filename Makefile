@@ -175,7 +175,7 @@ test-go: pgtree
 ## test-race: all tests of the node under the race detector, an upgrade of the protocol, every decoder fuzzed for a moment
 .PHONY: test-race
 test-race: pgtree
-	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM) $(TIMED))") -- -race -timeout 4h && $(GO) test -timeout 4h $(CALM) $(TIMED)'
+	@scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CALM) $(TIMED))") -- -race -timeout 4h && $(GO) test -timeout 4h $(CALM) && ../scripts/go-test $(TIMED) -- -timeout 4h'
 	@$(MAKE) --no-print-directory test-upgrade
 	@scripts/fuzz-decoders
 

@@ -213,19 +213,8 @@ func (w *world) settle(but *member) error {
 // loseOdd loses a member's machine after its database had it vote that a transaction does not end,
 // while two other databases are down: nothing is certified. The new one may execute the block.
 func (w *world) loseOdd(m, other *member, heights int64) error {
-	if err := w.mend(); err != nil {
+	if err := w.haveOddVote(m, other); err != nil {
 		return err
-	}
-	w.odd = m
-	m.db.StickAt(0, true)
-	for _, down := range w.members {
-		if down != m && down != other {
-			down.db.Down(true)
-		}
-	}
-	before := w.record.stuck(m.name)
-	if !until(patience, func() bool { return w.record.stuck(m.name) > before }) {
-		return fmt.Errorf("%s does not vote that a transaction does not end", m.node)
 	}
 	w.goOn(heights)
 	var back int64 // height of the order when it came back
@@ -242,6 +231,30 @@ func (w *world) loseOdd(m, other *member, heights int64) error {
 		err = fmt.Errorf("%s does not sign again", m.node)
 	}
 	return err
+}
+
+// haveOddVote has a member vote that a transaction does not end, while nobody can certify a block
+// but the other one. A member that is behind fails at a block that is certified already, and votes
+// on none: all is put right then, and tried again.
+func (w *world) haveOddVote(m, other *member) error {
+	const tries = 5
+	for range tries {
+		if err := w.mend(); err != nil {
+			return err
+		}
+		w.odd = m
+		m.db.StickAt(0, true)
+		for _, down := range w.members {
+			if down != m && down != other {
+				down.db.Down(true)
+			}
+		}
+		before := w.record.stuck(m.name)
+		if until(patience/tries, func() bool { return w.record.stuck(m.name) > before }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not vote that a transaction does not end", m.node)
 }
 
 // twin pauses a member's machine, has another one take its place, and lets the first go on until

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 10, "how many random schedules run; the seed of each is the one after the seed before")
-	abreast   = flag.Int("abreast", 12, "how many schedules run at the same time")
+	schedules = flag.Int("schedules", 5, "how many random schedules run; the seed of each is the one after the seed before")
+	abreast   = flag.Int("abreast", 4, "how many schedules run at the same time")
 )
 
 // regressions are schedules that showed faults which are mended, or that a guard has to stand.
