@@ -90,13 +90,19 @@ func balances(t *testing.T, s *site) (text string) {
 	return text
 }
 
-// The whole benchmark, tiny, against real servers.
+// The whole benchmark, tiny, against real servers. Where a busy machine had no time for a second
+// worker, it runs again, three times in all.
 func TestTheBenchmarkRuns(t *testing.T) {
-	r := &report.Report{Name: "executor", Versions: map[string]string{}, Settings: map[string]any{}}
+	var r *report.Report
 	var progress strings.Builder
 	cfg := config(t)
 	cfg.Progress = &progress
-	if err := Run(t.Context(), cfg, r); err != nil {
+	err := errInOneProcess
+	for tries := 0; errors.Is(err, errInOneProcess) && tries < 3; tries++ {
+		r = &report.Report{Name: "executor", Versions: map[string]string{}, Settings: map[string]any{}}
+		err = Run(t.Context(), cfg, r)
+	}
+	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	several := len(r.Notes) == 1 // the other note says what the executor lacks

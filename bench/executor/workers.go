@@ -67,6 +67,9 @@ func (s *site) declared(measure func(context.Context, int) (report.Sample, error
 	}
 }
 
+// errInOneProcess is told where a machine had no time for a second worker.
+var errInOneProcess = errors.New("no block of the repetitions ran in parts, so nothing was measured of a second worker")
+
 // workerFigures states what a second worker brings; `several` is whether this executor takes a
 // number of workers.
 func workerFigures(r *report.Report, several bool) error {
@@ -78,7 +81,7 @@ func workerFigures(r *report.Report, several bool) error {
 	}
 	two := r.Find(twoWorkers, 0)
 	if parts := two.Details(blocksInParts); slices.Max(parts) == 0 {
-		return fmt.Errorf("%s: no block of the repetitions ran in parts, so nothing was measured of a second worker", twoWorkers)
+		return fmt.Errorf("%s: %w", twoWorkers, errInOneProcess)
 	}
 	ratio := func(id string, a, b []float64, how string) {
 		problems = append(problems, r.AddRatio(id, a, b, targets.Of(id), how))
