@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/app"
@@ -106,7 +107,9 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	case n.standby:
 		out.State, out.Outside = "standby", false
 	case silent != nil:
-		out.Reason = "this node signs nothing yet: " + silent.Error()
+		// What keeps the database from going on stands first.
+		reasons := []string{out.Reason, "this node signs nothing yet: " + silent.Error()}
+		out.Reason = strings.Join(slices.DeleteFunc(reasons, func(s string) bool { return s == "" }), "; ")
 	}
 	return out
 }
