@@ -46,6 +46,7 @@ func FuzzSignedQuestion(f *testing.F) {
 			return
 		}
 		decided.Store(nil)
+		r.questions = newQuestions(time.Now) // there are more inputs than questions of a member
 		ask := &wire.AgreementAsk{Request: 1, Asked: []string{"o1"}, Transaction: tx}
 		id, _, _ := wire.PeekAsked(ask)
 		ask.Signature = ed25519.Sign(key, wire.AskSignBytes("test", "asking", "asked", id))
@@ -61,7 +62,6 @@ func FuzzSignedQuestion(f *testing.F) {
 		if err != nil || decoded.Proposal.ChainId != "test" || !bytes.Equal(*decided.Load(), tx) {
 			t.Errorf("%x is looked at: %v", tx, err)
 		}
-		r.questions = newQuestions(time.Now)
 	})
 }
 
