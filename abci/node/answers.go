@@ -107,7 +107,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	case n.standby:
 		out.State, out.Outside = "standby", false
 	case silent != nil:
-		// What keeps the database from going on stands first.
+		// The reason why the database does not go on stands first.
 		reasons := []string{out.Reason, "this node signs nothing yet: " + silent.Error()}
 		out.Reason = strings.Join(slices.DeleteFunc(reasons, func(s string) bool { return s == "" }), "; ")
 	}
