@@ -372,12 +372,14 @@ var plainCases = []plainCase{
 		idle(t, two)
 		appears(ctx, t, acme, "SELECT FROM parents WHERE id = 4 AND note = 'of one'")
 	}},
-	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, _ *harness.Organisation, one, two *pgx.Conn) {
+	{"rows that are locked must stay as they are", func(ctx context.Context, t *testing.T, acme *harness.Organisation, one, two *pgx.Conn) {
 		run(ctx, t, one, "BEGIN")
 		want(ctx, t, one, "SELECT name FROM parents WHERE id = 5 FOR UPDATE", "five")
 		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
 		run(ctx, t, two, "UPDATE parents SET note = 'meanwhile' WHERE id = 5")
 		fails(ctx, t, one, "40001", "COMMIT")
+		// The node may have refused it before the other's block was here.
+		appears(ctx, t, acme, "SELECT true FROM parents WHERE id = 5 AND note = 'meanwhile'")
 		run(ctx, t, one, "BEGIN")
 		want(ctx, t, one, "SELECT note FROM parents WHERE id = 5 FOR SHARE", "meanwhile")
 		run(ctx, t, one, "UPDATE checking SET balance = balance + 100 WHERE custid = 4")
