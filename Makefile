@@ -296,7 +296,7 @@ e2e: pgtree build-node build-cometbft build-faults
 	$(FAULTS) run -v $(FAULTS_AT) abci/e2e/faults/manifests/*.toml
 
 ## e2e-few: some of these networks, of PostgreSQL alone: the tutorial, plain SQL, attacks, recovery, a take-over
-E2E_FEW := Tutorial|PlainSQL$$|ATakeOverConvictsNobody|AttacksAndRestores|LadderOfRecovery|DefaultsOfAServer|PgbenchRuns
+E2E_FEW := Tutorial|TestPlainSQL$$|ATakeOverConvictsNobody|AttacksAndRestores|LadderOfRecovery|DefaultsOfAServer|PgbenchRuns
 .PHONY: e2e-few
 e2e-few: pgtree build-node
 	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \

@@ -135,7 +135,7 @@ BEGIN
     RETURN (test.execute_block(p.number + 1, p.number + 10, 1700000000000000, p.hash, test.buffer(txs))).hash;
 END
 $$;
--- What became of each transaction, or the error that ended the block.
+-- The outcome of each transaction, or the error that ended the block.
 CREATE FUNCTION test.raised(VARIADIC sqls text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     said text;

@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/e2e/isolated"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -72,27 +71,10 @@ const vanishedLimit = time.Minute
 //
 // Run in a network namespace of its own, so that nothing of this machine's network changes.
 func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
-	const inside = "CHAINIFY_TEST_VANISHED"
 	if os.Getenv("CHAINIFY_TEST_MARIADB") == "" {
 		t.Skip("CHAINIFY_TEST_MARIADB is not set: where it is, a MariaDB is installed; `make test-mariadb` sets it")
 	}
-	if os.Getenv(inside) == "" {
-		if os.Geteuid() != 0 {
-			t.Skip("network namespaces need root")
-		}
-		cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, unix.EPERM) {
-			t.Skip("no network namespace may be made here")
-		}
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
-			t.Skipf("%s", out)
-		}
+	if !isolated.Network(t) {
 		return
 	}
 	lan, err := harness.NewLan([]string{"node"})

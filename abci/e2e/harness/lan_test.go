@@ -7,31 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/chainify-db/chainify/abci/e2e/isolated"
 )
 
 // Hosts reach each other, those of other parts do not, and all do again when the network is whole.
 // Run in a network namespace of its own, so that nothing of this machine's network changes.
 func TestDividedNetworkLetsNothingThrough(t *testing.T) {
-	const inside = "CHAINIFY_TEST_LAN"
-	if os.Getenv(inside) == "" {
-		if os.Geteuid() != 0 {
-			t.Skip("network namespaces need root")
-		}
-		cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, unix.EPERM) {
-			t.Skip("no network namespace may be made here")
-		}
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !isolated.Network(t) {
 		return
 	}
 	names := []string{"a", "b", "c"}
