@@ -33,8 +33,8 @@ const answersAtOnce = 8
 // silent.
 const enoughLook = 100 * time.Millisecond
 
-// unheardPause is for how long a connection is left unread with a question too many: each costs
-// its bytes and 10 µs.
+// unheardPause is for how long a connection is left unread with a question too many, since even
+// that one's bytes were read.
 const unheardPause = 5 * time.Millisecond
 
 // AgreementOptions is what an agreement reactor works with.
@@ -174,9 +174,9 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 	}
 }
 
-// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels,
-// and waits for nothing. An answer that nobody waits for is not decoded, nor are more questions of
-// a member than there may be: the connection they come on is left unread for a moment.
+// Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels.
+// An answer that nobody waits for is not decoded, nor are more questions of a member than there may
+// be: the connection that they come on is left unread for unheardPause. It waits for nothing else.
 func (r *Agreements) Receive(e p2p.Envelope) {
 	raw, ok := e.Message.(*types.BytesValue)
 	if !ok || r.opt.Conduct.Barred(e.Src.ID()) {
