@@ -18,19 +18,19 @@ type Mempool interface {
 // gatherLook is how often a proposer looks whether those it waits for have come.
 const gatherLook = 500 * time.Microsecond
 
-// hurryMax is how often the time for which a proposer waits is halved.
+// hurryMax is how often the proposer's wait is halved at most.
 const hurryMax = 4
 
-// tripsKept is of how many own proposals the way there and back is remembered.
+// tripsKept is the number of own proposals whose round trip is remembered.
 const tripsKept = 8
 
-// patience is how long a proposer waits for the clients that were just answered. The time that
-// transactions of other organisations travel comes on top: their clients hear of the block when the
-// proposer's do, and a distance is no sign that they stay away.
+// patience decides how long a proposer waits for new transactions of the clients that were just
+// answered. Clients of other organisations are answered at the same time as the proposer's own, and
+// their transactions have to travel. So an estimate of the one-way latency is added to the wait.
 type patience struct {
-	hurry uint // how often the time is halved
+	hurry uint // the wait is opt.Gather / 2^hurry
 	trips [tripsKept]time.Duration
-	went  int // how many trips there were
+	went  int // the number of round trips measured so far
 }
 
 // came notes how long a proposal took to the others, and their prevotes back.
@@ -39,8 +39,8 @@ func (p *patience) came(trip time.Duration) {
 	p.went++
 }
 
-// distance is how long a message travels: half of the shortest trip, since longer ones found busy
-// nodes. It is 0 before the first.
+// distance estimates the one-way latency to another organisation: half of the shortest remembered
+// round trip, because busy nodes make the others longer. It is 0 before the first round trip.
 func (p *patience) distance() time.Duration {
 	known := p.trips[:min(p.went, tripsKept)]
 	if len(known) == 0 {
@@ -49,8 +49,8 @@ func (p *patience) distance() time.Duration {
 	return slices.Min(known) / 2
 }
 
-// limit is for how long to wait, at most. For clients that stayed away again and again the distance
-// does not count.
+// limit is the longest time to wait now. At the shortest wait, after clients stayed away several
+// times, the latency is not added.
 func (p *patience) limit(most time.Duration) time.Duration {
 	if p.hurry == hurryMax {
 		return most >> p.hurry
@@ -58,8 +58,8 @@ func (p *patience) limit(most time.Duration) time.Duration {
 	return min(most, p.distance()+most>>p.hurry)
 }
 
-// learn takes how long after the begin of a wait all had come, be it after its end; comeNot: they
-// have not.
+// learn adjusts the next wait. All expected transactions had come this long after the beginning of
+// the last wait, even if that was after its end; comeNot: they did not come.
 func (p *patience) learn(came, most time.Duration) {
 	longer := *p
 	longer.hurry = max(p.hurry, 1) - 1
@@ -74,7 +74,7 @@ func (p *patience) learn(came, most time.Duration) {
 // comeNot is longer than any wait.
 const comeNot = time.Duration(math.MaxInt64)
 
-// comeback is when all of the transactions had come that a proposal waited for.
+// comeback measures how long a proposal waited until all transactions that it expected had come.
 type comeback struct {
 	mu    sync.Mutex // guards all below
 	want  int64      // admitted by then; 0: no proposal waited

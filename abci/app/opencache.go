@@ -54,7 +54,8 @@ func keyOf(registry *order.Registry, raw []byte) openKey {
 	return openKey{sha256.Sum256(raw), registry.Hash()}
 }
 
-// openedTx is what is known of a transaction; but for what its bytes are, of the cache's lock.
+// openedTx is an opened bundle, with the results of its checks. The cache's lock guards all but its
+// size and hash.
 type openedTx struct {
 	order.Candidate
 	err      error // that of clients' signatures

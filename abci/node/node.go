@@ -34,7 +34,7 @@ type Options struct {
 	Config  config.Config
 	Version string
 	Log     *slog.Logger
-	// Beside leaves CometBFT to a process of its own, which asks this one.
+	// Beside runs the node without CometBFT. A CometBFT in a process of its own calls this node.
 	Beside bool
 	// Backend replaces PostgreSQL; nil: as the configuration says.
 	Backend backend.Backend
@@ -51,7 +51,8 @@ type Options struct {
 	Header func(*types.LightBlock) *types.LightBlock
 	// Lane is for tests of the express lane.
 	Lane lane.Options
-	// Knows is as in app.Options.
+	// Knows is the newest version of the protocol that the node knows; 0: wire.ProtocolVersion. For
+	// tests of upgrades.
 	Knows wire.Protocol
 	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
 	Rejoin <-chan os.Signal

@@ -128,7 +128,7 @@ CREATE UNIQUE INDEX ledger_table_attached_name ON chainify_ledger.ledger_table (
 -- Ordinals are given once and never reused.
 CREATE TABLE chainify_ledger.ledger_column (
     table_id integer NOT NULL REFERENCES chainify_ledger.ledger_table,
-    ordinal  smallint NOT NULL,
+    ordinal  smallint NOT NULL, -- of one column of one type for good (X9)
     name     text NOT NULL,
     key_part smallint,                       -- position in the primary key, from 1
     attnum   smallint NOT NULL,              -- of the live table, in this database

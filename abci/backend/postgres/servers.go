@@ -195,6 +195,7 @@ func byEpoch(hosts []host, seen []Seen) []host {
 }
 
 // judge says whether the node can go on with a server, and whether it goes over to it with that.
+// It never goes back to a server of an earlier epoch without the operator's word (R14).
 //
 // A server with the newest mark has all that the node did before the newest epoch. It is the same
 // one, a promoted standby, or a copy. One with an earlier mark is a primary that was left behind,

@@ -241,7 +241,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Compares all mirrors with the certified state (V1). Those that differ go.
+    /// Compares all mirrors with the certified state (Q1). Those that differ go.
     fn check(&mut self, last: Block, told: &States) {
         if self.checked == Some(last.number) && self.published.iter().eq(self.mirrors.keys()) || last.number == 0 {
             return;

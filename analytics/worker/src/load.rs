@@ -1,4 +1,4 @@
-//! Reading whole tables at a block, and comparing them with the certified state (V1).
+//! Reading whole tables at a block, and comparing them with the certified state (Q1).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub fn apply(memory: &Memory, mirror: &mut Mirror, changes: &Changes) -> Result<
     changes.each(|op, told| Ok(memory.within(|| mirror.apply(op, told))?))
 }
 
-/// The tables whose rows are not the certified ones (V1): none when the state root is. `told` are
+/// The tables whose rows are not the certified ones (Q1): none when the state root is. `told` are
 /// the states that the database has, `computed` those of mirrors.
 ///
 /// A table differs whose state is not the one that the database has for it. When no such table is

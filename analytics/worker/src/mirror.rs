@@ -184,7 +184,7 @@ impl Mirror {
     }
 
     /// Whether the rows are those of a state, to the sign of each zero: the state does not have it,
-    /// so a table with floats never is. A state that the database lies about is found by V1.
+    /// so a table with floats never is. A state that the database lies about is found by Q1.
     pub fn has_rows_of(&self, state: Option<&Hash>) -> bool {
         let signed = self.layout.cells().any(|cell| matches!(cell, Cell::Float4 | Cell::Float8));
         !signed && state == Some(&self.state())
@@ -195,7 +195,7 @@ impl Mirror {
         Given { name: self.name.clone(), schema_hash: self.schema_hash, state: self.state() }
     }
 
-    /// The rows of now, for queries (V2). Cost: [`Table::snapshot`].
+    /// The rows of now, for queries (Q2). Cost: [`Table::snapshot`].
     ///
     /// # Errors
     /// Those of [`Table::snapshot`].
@@ -392,7 +392,7 @@ mod tests {
     }
 
     proptest! {
-        /// V1: after any changes the state is that of the rows, and so is the one of the cells.
+        /// Q1: after any changes the state is that of the rows, and so is the one of the cells.
         #[test]
         fn the_state_is_that_of_the_rows(changes in proptest::collection::vec((0..12_i64, values(), any::<bool>()), 1..60)) {
             let mut mirror = mirror();

@@ -1,6 +1,6 @@
 //! The rows that queries see: by block, and by the name of a pin.
 //!
-//! One thread publishes, many read. A view here was compared with the certified state (V1).
+//! One thread publishes, many read. A view here was compared with the certified state (Q1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

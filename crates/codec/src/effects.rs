@@ -80,6 +80,8 @@ pub struct Effects {
 
 /// Gives each change its serial, in place, and returns their sorted order and the effects root.
 ///
+/// Invariant L2: the root does not depend on the order in which rows of different keys changed.
+///
 /// `changes` stand in the order in which they happened; only the order within one key matters.
 /// Cost: one sort of positions and two SHA-256 per change; memory: four bytes per change. At most
 /// `u32::MAX` changes.

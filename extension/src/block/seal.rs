@@ -1,5 +1,5 @@
-//! The end of a block: what its parts report becomes the running state of the tables and a
-//! LedgerBlock.
+//! The end of a block. The reports of its parts become the running state of the tables and a
+//! LedgerBlock, in the database transaction that also has the effects (L3).
 use chainify_codec::Hash;
 use chainify_ledger::foundation::Deploy;
 use chainify_ledger::messages::Kind;

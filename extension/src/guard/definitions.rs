@@ -1,5 +1,5 @@
-//! Refuses, outside of a block, to change what DEPLOY transactions put under the ledger: views,
-//! functions, types, schemas, and rights of roles that such a transaction named.
+//! Refuses, outside of a block, to change objects that DEPLOY transactions put under the ledger
+//! (X8): views, functions, types, schemas, and rights of roles that such a transaction named.
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::known_definitions::{governs, known, Known};

@@ -32,7 +32,7 @@ struct Work {
     role: Option<Role>,
     /// The first change of something else that the part made.
     local: Option<String>,
-    /// Triggers run that run again when the rest of the transaction is committed.
+    /// Triggers run now, and run again when the rest of the transaction is committed.
     early_triggers: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Refuses writes and DDL on ledger tables outside a block, and what a ledger transaction may not
-//! do inside one.
+//! Refuses writes and DDL on ledger tables outside a block (X3). Inside a block it refuses the
+//! statements that a ledger transaction may not run.
 use pgrx::pg_sys::{self, Oid};
 
 use crate::block::restored;

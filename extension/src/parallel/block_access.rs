@@ -1,6 +1,7 @@
-//! The access of a block's transactions (spec/scheduling.md). Each transaction has the template of
-//! its statements, known from the first time they were met, and its values. With the keys chosen
-//! that tell most apart, these give the access sets.
+//! The access sets of a block's transactions, computed before these run (S6, spec/scheduling.md).
+//! The template of a statement is computed when the statement is first met. Filled with a
+//! transaction's values, templates give its access set, in terms of those keys that separate the
+//! most transactions.
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! The step *rows* puts rows right that differ from what checkpoint and history tell, and what a
-//! table is beside them.
+//! The step *rows*: repairs each row that differs from checkpoint and history. It also restores the
+//! other state of a table: definition, triggers and indexes.
 //!
 //! It writes rows with the rights of the table's owner, because constraints and index expressions
 //! may call functions that the owner wrote. Foreign keys do not fire (`session_replication_role`,

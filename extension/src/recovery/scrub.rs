@@ -1,6 +1,6 @@
-//! The scrubber: reads a ledger table and its base under one snapshot, slowly, and compares them
-//! with what the blocks left. It finds what nobody touches: changed, missing and added rows,
-//! triggers that are gone, a changed definition.
+//! The scrubber: reads a ledger table and its base under one snapshot (R4), slowly, and compares
+//! them with the certified state. So it finds tampering in places that no block touches: changed,
+//! missing and added rows, dropped triggers, a changed definition.
 //!
 //! It records its findings as an open deviation; `chainify_node.position` tells the node, which
 //! repairs.

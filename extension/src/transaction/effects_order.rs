@@ -1,9 +1,9 @@
-//! The order in which EFFECTS transactions that follow each other in a block are applied. Readers
-//! of a row come before its writers. Of transactions that exclude each other, the fewest lose
-//! (`chainify_sched::reorder`).
+//! The serialization order of a run: the EFFECTS transactions that stand in a block without one of
+//! another kind between them. Readers of a row come before its writers. Where transactions exclude
+//! each other, few of them become victims (`chainify_sched::reorder`).
 //!
-//! It decides who has a chance and not who is valid: each transaction is compared with the rows
-//! when its turn comes (W2).
+//! The order does not certify a transaction. Each one is compared with the rows at its place in the
+//! order (W2).
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,10 +21,10 @@ use crate::transaction::written_table::WrittenTable;
 
 const EXCESS: &str = "the transactions of the block have too many rows in common";
 
-/// The turns of transactions, as places in the positions that were given.
+/// The serialization order of transactions, as indexes into the positions that were given.
 pub struct Turns {
     pub order: Vec<usize>,
-    /// Those that have none, with the outcome.
+    /// The victims, each with its outcome.
     pub lost: Vec<(usize, PgError)>,
     /// The sums that the limits bound.
     pub counts: Counts,
@@ -37,11 +37,11 @@ impl Turns {
     }
 }
 
-/// The turns of the EFFECTS transactions at the beginning of `positions` that are of one run of the
-/// block. None: there are fewer than two, or a measurement wants the order of the block. In a part,
-/// these are the turns that they have in the whole run, unless its limits decide
-/// ([`Counts::fit`]). Raises an error of the machine. Cost: linear in their rows, and a look-up for
-/// each row of those that share one with another.
+/// The serialization order of the first run of EFFECTS transactions in `positions`. None: the run
+/// has fewer than two transactions, or a measurement wants the order of the block. In a part of a
+/// block, the transactions have the same relative order as in the whole run, unless the run exceeds
+/// a limit ([`Counts::fit`]). Raises an error of the machine. Cost: linear in the rows of the
+/// transactions, and a look-up for each row of the transactions that share a row with another.
 pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     if !settings::turns() {
         return None;
@@ -75,8 +75,8 @@ pub fn of(request: &Request, positions: &[usize]) -> Option<Turns> {
     })
 }
 
-/// Comparisons of a read with a row that is written, in all transactions; those beyond count as not
-/// covered. The place of a transaction whose reads are not looked at is a guess like any other.
+/// How many comparisons of a read with a written row a run makes at most. A read that was not
+/// compared covers no row. It can only change the order, never which transactions are valid.
 const COMPARISONS_MAX: usize = 1 << 20;
 
 /// The rows of one transaction.

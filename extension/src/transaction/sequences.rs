@@ -1,16 +1,17 @@
-//! Sequences of the ledger: what they stand at is a row of `chainify_ledger.sequence`, a ledger
-//! table like any other.
+//! Sequences of the ledger. The position of a sequence is a row of `chainify_ledger.sequence`, a
+//! ledger table like any other.
 //!
-//! In a block, nextval() and its like work on that row alone. It is read when a transaction draws
-//! first and written when the transaction ends. So a transaction that fails, and a subtransaction,
-//! give back what they took, and a block that is run again takes the same numbers. Numbers that a
-//! session had drawn ahead (CACHE), or that a sequence keeps through ROLLBACK, play no part. The
-//! sequence of the database follows at the block's end, for whoever looks at it.
+//! In a block, nextval() and the other sequence functions work on that row alone (X7). A
+//! transaction reads the row when it first draws a number, and writes it when it ends. So a failed
+//! transaction or subtransaction gives its numbers back, and a block that runs again draws the same
+//! numbers. Numbers that a session had drawn ahead (CACHE), or that a sequence keeps through
+//! ROLLBACK, do not count. The database's own sequence is set to the same position at the block's
+//! end, for people who look at it.
 //!
-//! A session whose changes go through the ledger draws from the sequence of its own database, and
-//! organisations take turns, so that no two draw the same number. The ledger's row follows when
-//! what was drawn is inserted in a block. A number that was drawn twice all the same costs a
-//! conflict, and nothing else.
+//! A session whose changes go through the ledger draws from the sequence of its own database. Each
+//! organisation takes every n-th number, so that no two draw the same one. The ledger's row follows
+//! when a block inserts a row with such a number. A number that was drawn twice all the same causes
+//! a conflict, and nothing else.
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

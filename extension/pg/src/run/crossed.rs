@@ -1,14 +1,15 @@
-//! Errors in the middle of statements that do not fail alike in every organisation.
+//! Errors of statements that do not fail alike in every organisation (X14).
 //!
-//! Such a statement looks at several rows, and which of them fails first follows from where they
-//! are stored. A function that catches the error could tell. So the transaction fails, whatever its
-//! functions made of the error. An error that is not caught is no matter: the transaction fails.
+//! Such a statement looks at several rows. The place in which a row is stored decides which row
+//! fails first, and a function that catches the error could see which one it was. So the
+//! transaction fails even when a function caught the error. When no function catches the error,
+//! the transaction fails anyway.
 //!
 //! An error leaves the executor without passing its end. The undo of a subtransaction then finds
 //! more such statements under way than there were at its beginning.
 //!
-//! Nor can a function catch errors about names, and refusals of statements for what they read. A
-//! name may be that of a table which one organisation has beside the ledger: there it gives
+//! A function cannot catch errors about names either, nor refusals of statements for their reads.
+//! One organisation may have a table of that name beside the ledger, and there the name gives
 //! another error. The transaction fails with the error that was caught.
 use std::cell::{Cell, RefCell};
 

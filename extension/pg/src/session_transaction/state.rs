@@ -28,32 +28,34 @@ pub struct Failed {
 
 /// The callbacks of the extension. Each may raise.
 pub struct Watch {
-    /// Whether the session's statements are looked at; asked first, for every one.
+    /// Whether to watch this session's statements at all. Asked first, for each statement.
     pub wanted: fn() -> bool,
     /// Whether a statement must run in the part.
     pub needs_part: fn(&Statement) -> bool,
     /// The part has begun.
     pub begun: fn(),
-    /// Shown each row that a statement of the part locks.
+    /// Called with each row that a statement of the ledger part locks.
     pub locked: locked_rows::Shown,
-    /// Has a statement executed elsewhere.
+    /// Sends a statement to the ledger, where all organisations execute it, in place of here.
     pub execute: elsewhere::Execute,
-    /// Whether the part has changes that have to go their own way.
+    /// Whether the ledger part has changes of ledger tables, which only a block may make.
     pub has_changes: fn() -> bool,
-    /// Told when the deferred triggers of changes from before the part begin in it, and when they
-    /// have ended. They run once more when the rest of the transaction is committed.
+    /// Called with true when deferred triggers of changes from before the ledger part begin to run
+    /// in it, and with false when they have ended. The triggers run once more when the rest of the
+    /// transaction is committed.
     pub early_triggers: fn(bool),
-    /// The session commits; called in the part. None: the part is committed like the rest.
+    /// Called in the ledger part when the session commits. Returns the work that remains; None: the
+    /// part is committed like the rest of the transaction.
     pub take: fn() -> Option<Box<dyn Remaining>>,
-    /// Whether the session keeps its locks of a table until its changes are applied: no block needs
-    /// it.
+    /// Whether the session keeps its locks on a table until its changes are applied. True for
+    /// tables that no block needs.
     pub keeps_lock: fn(pg_sys::Oid) -> bool,
-    /// The session's transaction, which has no part, is about to be prepared.
+    /// Called before a transaction without a ledger part is prepared.
     pub prepares: fn(),
-    /// Asked while the session waits for its client: the error of its next statement when it has to
-    /// give up its transaction. Must not raise.
+    /// Called while the session waits for its client. Returns an error when the session has to give
+    /// up its transaction; its next statement fails with that error. Must not raise.
     pub gives_up: fn() -> Option<PgError>,
-    /// The part is over, one way or another. Must not raise.
+    /// Called when the ledger part has ended, however it ended. Must not raise.
     pub over: fn(),
 }
 
