@@ -1,6 +1,6 @@
-// Package accuse is the one place where a node says that somebody else did wrong. An Accusation is
-// made of its proof alone, and names it. Logs, metrics, the status and recovery take it from here.
-// A failure of this node, its database or its machine proves nothing of anybody.
+// Package accuse is the one place where a node says that somebody else did wrong. An Accusation
+// contains nothing but its proof. Logs, metrics, the status and recovery take it from here. A
+// failure of this node, its database or its machine is no proof against another organisation.
 package accuse
 
 import (

@@ -1,6 +1,6 @@
 // Package anchor exports a database's digests on a schedule to a place out of reach of its
-// administrators, and checks the database against the digests there. It knows the database through
-// Source and the outside through Store.
+// administrators, and checks the database against the digests there. The interface Source is the
+// database, and Store is the place outside.
 package anchor
 
 import (

@@ -1,6 +1,6 @@
 // Package archive takes ranges of blocks out of a database into Parquet files with a signed
-// manifest (spec/archive.md), verifies such archives with nothing but a genesis, and makes receipts
-// from them. It knows the database through Source and the outside through Store.
+// manifest (spec/archive.md), verifies such archives against the genesis alone, and makes receipts
+// from them. The interface Source is the database, and Store is the place of the archive.
 package archive
 
 import (

@@ -1,6 +1,6 @@
-// Package audit checks receipts and digests (spec/receipt.md) with nothing but the genesis: no
-// node, no database, no network. It is pure: its answer is a function of the receipt and of the
-// keys that may sign.
+// Package audit checks receipts and digests (spec/receipt.md) against the genesis alone, without
+// node, database or network. It is pure: its result is a function of the receipt and of the keys
+// that may sign.
 package audit
 
 import (

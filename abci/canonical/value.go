@@ -1,7 +1,6 @@
-// Package canonical is the second implementation of what a ledger block hashes: values, rows,
-// lanes, effects and states (spec/formats.md). Databases that compute no digests themselves have
-// theirs computed here. Nothing in it knows a database, and spec/vectors hold for it as they do for
-// crates/codec.
+// Package canonical computes the bytes and hashes of values, rows, lanes, effects and table states
+// (spec/formats.md). It is the second implementation beside crates/codec, for databases without the
+// extension, and both are tested against spec/vectors. It knows no database.
 package canonical
 
 import (

@@ -1,5 +1,5 @@
 // Package config is a node's configuration: one commented file, chainify.toml, in the node's home.
-// It makes CometBFT's own configuration from that file in memory, so that there is one truth.
+// It derives CometBFT's configuration from that file in memory, so that no second file can differ.
 package config
 
 import (

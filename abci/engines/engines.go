@@ -1,5 +1,5 @@
-// Package engines opens an organisation's database, whichever engine it has. No other package asks
-// which one that is: what differs is behind the interfaces of package backend.
+// Package engines opens an organisation's database, PostgreSQL or MariaDB. It alone asks which
+// engine that is. All other packages use the interfaces of package backend.
 package engines
 
 import (

@@ -1,7 +1,7 @@
-// Package fair divides a bounded amount between its members. A member may use the rest that the
-// others leave, and a newcomer finds room: no member may come to hold more than is free then. So
-// one member alone has half at most, two a third each, k of them k parts of k+1. The free rest is
-// as large as any member's part (max-min fairness, as of dynamic thresholds in shared buffers).
+// Package fair divides a bounded amount between its members. No member may hold more than the
+// amount that is still free. So one member alone gets at most half, two get a third each, and k
+// members get k/(k+1) together. A newcomer always finds as much free as the largest member holds
+// (max-min fairness, as dynamic thresholds in shared buffers).
 package fair
 
 import "sync"

@@ -7,14 +7,14 @@
 //
 //   - G1: An accepted transaction is never lost silently while the node runs. It gets the outcome
 //     of its block, or a refusal once no block can hold it any more.
-//   - G2: Only a transaction that is in no block gets an outcome "refused": none that was ordered.
-//   - G3: Everything kept is bounded: transactions without outcome, their bytes, outcomes
-//     remembered, waits, connections.
-//   - G4: A refusal for a row that changed says what the order would say, behind all decided
-//     blocks.
+//   - G2: A transaction gets the outcome "refused" only when no block holds it.
+//   - G3: The number of transactions without outcome, their bytes, kept outcomes, waits and
+//     connections are bounded.
+//   - G4: The gateway refuses a transaction for a changed row only when the order would refuse it
+//     too, after all decided blocks.
 //
 // It keeps nothing on disk. After a restart, transactions that were accepted and not yet ordered
-// may still come into a block, by way of another node that had received them. Then "wait" finds the
+// may still get into a block through another node that had received them. Then "wait" finds the
 // outcome in the database as soon as there is one.
 package gateway
 

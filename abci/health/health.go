@@ -1,4 +1,4 @@
-// Package health says what an operator should look at, from what a node says of itself.
+// Package health derives findings for an operator from a node's status answer.
 package health
 
 import (

@@ -1,6 +1,7 @@
-// Package lane is the express lane of consensus messages. This node's own votes and proposals go
-// to every peer at once. Notes that only gossip needs are told later, or never. CometBFT's gossip
-// stays as it is and brings what the lane did not. Proposers that are missing are not waited for.
+// Package lane is the express lane of consensus messages. This node's own votes and proposals go to
+// every peer at once. Messages that only the gossip protocol needs are sent later, or never.
+// CometBFT's gossip stays as it is, and delivers every message that the lane did not. Nodes do not
+// wait for a proposer that is not connected. (Elsewhere: eager push.)
 //
 // The lane only sends, on CometBFT's own channels, messages that CometBFT's gossip would send, too.
 // The receiver checks them as it checks gossip. README.md says how it works.

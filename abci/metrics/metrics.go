@@ -1,6 +1,6 @@
-// Package metrics tells Prometheus the condition of a node. The watches of effects and gateway, and
-// the order, tell it events. When it is asked itself, it asks for the values that stand still. It
-// decides nothing, and no part depends on it.
+// Package metrics serves a node's metrics to Prometheus. Packages effects, gateway and order report
+// events to it. It reads current values from them when Prometheus asks. It decides nothing, and no
+// other package depends on it.
 package metrics
 
 import (

@@ -1,5 +1,5 @@
-// Package model explores small consortia made of the code that runs in production.
-// order.State.Apply decides for the order, effects.Core for each organisation; only network, clock
-// and databases are models. The package holds tests alone. Bounds, properties and correspondences:
-// spec/model.md.
+// Package model is a model checker: it explores all schedules of small consortia. The decisions are
+// the production code's: order.State.Apply for the order, effects.Core for each organisation.
+// Network, clock and databases are models. It holds tests alone; spec/model.md lists bounds and
+// properties.
 package model

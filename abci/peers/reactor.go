@@ -1,7 +1,8 @@
-// Package peers lets organisations tell each other the rows of a block, and blocks as they are
-// kept, over CometBFT's own connections. That is for an organisation whose tables, history and
-// checkpoints are lost (spec/state-transfer.md). An organisation's signature identifies the asking
-// node. The database that takes rows over checks them, so it need not believe anybody.
+// Package peers exchanges bundles, agreements, headers, rows and whole blocks with the nodes of
+// other organisations, over CometBFT's connections. Rows and blocks are for an organisation whose
+// tables, history or checkpoints are lost (spec/state-transfer.md). An organisation's signature
+// identifies the asking node. The receiving database checks rows and blocks against certified
+// hashes, so the sender need not be trusted.
 package peers
 
 import (

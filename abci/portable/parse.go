@@ -1,5 +1,5 @@
 // Package portable reads the statements that all engines execute alike (spec/engines.md,
-// "Statements"). It has one verdict for every engine, and knows none.
+// "Statements"). Its verdict on a statement is the same for every engine.
 package portable
 
 import (

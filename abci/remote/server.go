@@ -1,5 +1,5 @@
-// Package remote is for a CometBFT in a process of its own: it serves the application to CometBFT
-// over a socket, and asks CometBFT's RPC.
+// Package remote connects a node to a CometBFT that runs in a process of its own. It serves the
+// ABCI application over a socket, and is a client of CometBFT's RPC.
 package remote
 
 import (

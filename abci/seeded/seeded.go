@@ -1,4 +1,5 @@
-// Package seeded gives random tests their numbers. Only tests import it.
+// Package seeded gives random tests their random numbers, and prints the seed. Only tests import
+// it.
 package seeded
 
 import (

@@ -1,6 +1,6 @@
-// Package turns gives the EFFECTS transactions of a run their order, and says which of them lose:
-// spec/scheduling.md, "Order of EFFECTS transactions". It is the second implementation, beside
-// crates/sched/src/reorder. It is pure.
+// Package turns computes the serialization order of the EFFECTS transactions of a run, and its
+// victims: spec/scheduling.md, "Order of EFFECTS transactions". It is the second implementation,
+// beside crates/sched/src/reorder. It is pure.
 package turns
 
 import (

@@ -1,5 +1,5 @@
-// Package targets holds what the benchmarks' figures are held to, each with the bound that physics,
-// PostgreSQL or CometBFT set, and the targets that were restated against such a bound.
+// Package targets holds the targets of the benchmarks' figures. Each target names its bound, which
+// physics, PostgreSQL or CometBFT set. Targets beyond their bound were restated against it.
 package targets
 
 import (

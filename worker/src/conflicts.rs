@@ -1,4 +1,4 @@
-//! Which local session gives way to a block, when, how, and what it is told.
+//! Decides which local session gives way to a block, when and how, and with which error.
 //!
 //! Organisations agree on the changes of a block. They do not agree on a lock that one database
 //! happens to hold. So the block goes first: a session that is in its way for longer than the grace

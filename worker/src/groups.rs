@@ -5,7 +5,8 @@
 //! several run in one; when one of them fails, all are undone and run again, each in its own.
 //!
 //! Running again costs half a group for each failure, so groups grow with the transactions that
-//! succeeded since the last one. A pace decides about speed alone: outcomes are the same with any.
+//! succeeded since the last one. The size of groups decides about speed alone: outcomes are the
+//! same with any size.
 
 /// Transactions of a group at most: more save nothing that could be measured.
 pub const MEMBERS_MAX: usize = 32;

@@ -1,7 +1,7 @@
 //! The work of one worker of each database, beside the blocks. It ends prepared local changes that
-//! their sessions have left, sums up indexes by block, folds history into the base of the
-//! checkpoints, and reads the past again. It scrubs every table from time to time. It starts when a
-//! node connects and ends when the node is gone.
+//! their sessions have left, summarises the BRIN indexes on block numbers, folds history into the
+//! base of the checkpoints, and verifies earlier blocks again. It scrubs every table from time to
+//! time. It starts when a node connects and ends when the node is gone.
 
 use std::time::Duration;
 

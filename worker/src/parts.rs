@@ -1,4 +1,4 @@
-//! Which blocks are worth being divided into parts, by how blocks before them went.
+//! Decides which blocks are divided into parts, from how the blocks before them went.
 
 use std::time::Duration;
 

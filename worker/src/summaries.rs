@@ -1,10 +1,10 @@
-//! Indexes by block hold a summary of each range of a table's pages. A range without one is read by
-//! every query of some blocks. PostgreSQL makes summaries when it vacuums, which may be gigabytes
-//! later. Here a range gets its own as soon as it is full.
+//! Summaries of BRIN indexes on block numbers. A query for some blocks reads each range of pages
+//! that has no summary. PostgreSQL makes summaries when it vacuums, which may be gigabytes later.
+//! The maintenance worker makes the summary of a range as soon as the range is full.
 //!
-//! A summary says the first and the last block of its range, and only ever grows. New rows take the
-//! place of dropped ones, so each summary would soon say every block. After blocks have gone, the
-//! worker sums up all ranges anew.
+//! A summary holds the first and the last block of its range, and PostgreSQL never narrows it. New
+//! rows reuse the pages of dropped ones, so each summary would soon cover every block. After blocks
+//! were dropped, the worker makes all summaries anew.
 
 use std::collections::BTreeMap;
 

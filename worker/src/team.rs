@@ -1,8 +1,8 @@
 //! The workers of a session as its leader sees them, and what it says to them (`spec/parallel.md`,
 //! Messages).
 //!
-//! Invariant P3: whatever ends the leader's transaction ends that of every worker; before another
-//! block runs, all have.
+//! Invariant P3: the end of the leader's transaction, however it comes, ends that of every worker.
+//! All have ended before another block runs.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-// Package order is the order-level state of the ledger, and its change by an order block: pure,
-// without I/O, clock or goroutine. Its results are a function of the ordered blocks alone (A1).
+// Package order holds the order-level state of the ledger (registry, pending block, votes) and
+// computes the change that an order block makes to it. It is pure, without I/O, clock or goroutine.
+// Its results are a function of the ordered blocks alone (A1).
 //
 // Rules: spec/effect-consensus.md (after Schuhknecht, Sharma, Dittrich, Agrawal: ChainifyDB, CIDR
 // 2021).

@@ -1,8 +1,10 @@
-// Package mariadb implements backend.Backend for MariaDB 10.11, which has no extension: the node
-// captures the changes of a block by triggers, and computes what they hash to (spec/engines.md).
+// Package mariadb implements backend.Backend for MariaDB 10.11, which has no extension of ours. The
+// node captures the changes of a block by triggers, and computes their hashes itself
+// (spec/engines.md).
 //
 // One connection executes blocks in an XA transaction, which DDL and COMMIT cannot end, and holds
-// the lock that keeps a second node off the database. A pool serves what runs beside an open block.
+// the lock that keeps a second node off the database. A pool of connections serves all other work
+// while a block is open.
 package mariadb
 
 import (

@@ -2,7 +2,7 @@
 // only through the functions of schema chainify_node (spec/sql-api.md).
 //
 // One connection executes blocks and holds the advisory lock that keeps a second node off the
-// database. A pool of two serves the work that runs beside an open block.
+// database. A pool of two connections serves all other work while a block is open.
 package postgres
 
 import (

@@ -1,6 +1,7 @@
-// Package greedy holds the keys of some members of a network and has the nodes of others work in
-// vain, with everything that a member can send. The members' own nodes work as ever beside it. All
-// messages are made before, so that sending them takes little of the machine.
+// Package greedy attacks a network from inside. It has the keys of some members, and sends every
+// kind of message that a member can send, so that the nodes of the others do useless work. The
+// members' own nodes run normally beside it. All messages are made before the attack, so that
+// sending them takes little processor time.
 package greedy
 
 import (

@@ -1,4 +1,5 @@
-// Package isolated has what tests share that change the network.
+// Package isolated runs tests that change the machine's network in a network namespace of their
+// own.
 package isolated
 
 import (

@@ -1,4 +1,4 @@
-//! How policies and what is missing for them are written.
+//! Writes policies, and the agreements that they still need, as text.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The effects of a block: which rows its transactions changed, and the root over them.
+//! The effects of a block: the rows that its transactions changed, and the Merkle root over them.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! The order of values: that of their type's default operators in PostgreSQL, where it depends on
-//! the values alone.
+//! Compares values as their type's default operators do in PostgreSQL, for types whose order
+//! depends on the values alone.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,8 @@
 //! Ranges of a table's rows by the hashes of their keys, and digests of them: how two databases
 //! find the rows in which they differ without sending all of them.
 //!
-//! A digest is a hint, no proof: who lies about it costs the other a failed attempt. Rows that are
-//! taken over have to hash to the certified state of the table.
+//! A digest is a hint and no proof. An organisation that sends a false digest costs the receiver a
+//! failed attempt. Rows that are taken over have to hash to the certified state of the table.
 
 use crate::{sha256, Hash};
 

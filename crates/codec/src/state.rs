@@ -1,4 +1,4 @@
-//! Sets of rows as their hash tells them, at one moment and at the ends of several blocks.
+//! State hashes of sets of rows, at one moment and at the ends of several blocks.
 
 use crate::{LaneHasher, Lanes};
 

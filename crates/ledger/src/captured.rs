@@ -1,4 +1,4 @@
-//! From the changes that a session made to the write set that its transaction carries.
+//! Makes a transaction's write set from the changes that the session made.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Digests kept elsewhere (`spec/receipt.md`), and votes as JSON: what `receipt` writes is read
-//! again. Nothing in it is trusted.
+//! Digests kept elsewhere (`spec/receipt.md`), and votes as JSON: reads them as `receipt` writes
+//! them. Nothing in it is trusted.
 
 use chainify_codec::from_hex;
 use serde_json::Value;

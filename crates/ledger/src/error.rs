@@ -1,4 +1,4 @@
-//! Bytes that are not what they should be.
+//! The error of a decoder.
 
 use std::fmt;
 

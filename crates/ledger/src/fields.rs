@@ -1,4 +1,5 @@
-//! Fields of what is told as JSON. Nothing in it is trusted; errors name the field.
+//! Reads fields of JSON that another organisation sent. Nothing in it is trusted; errors name the
+//! field.
 
 use chainify_codec::from_hex;
 use serde_json::Value;

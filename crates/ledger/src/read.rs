@@ -1,4 +1,4 @@
-//! Reads big-endian fields one after the other and names the one that is wrong.
+//! Reads big-endian fields one after the other. Errors name the field.
 
 use crate::{Hash, WireError};
 

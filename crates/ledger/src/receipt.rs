@@ -1,5 +1,6 @@
-//! Receipts: what one certified block says about a transaction, a row, or nothing but itself (a
-//! digest), for whoever holds the genesis and no database. Format: `spec/receipt.md`.
+//! Receipts: the proof from one certified block that a transaction or a row is in it. A digest is a
+//! receipt of the block alone. A reader needs the genesis and no database. Format:
+//! `spec/receipt.md`.
 
 use chainify_codec::{hex, leaf, merkle, sort_changes, Change, Op};
 use serde_json::{json, Value};

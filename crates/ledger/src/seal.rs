@@ -1,5 +1,5 @@
-//! The end of a block, computed: what its parts report becomes running states of tables and a
-//! LedgerBlock.
+//! Seals a block: computes the new running states of tables and the LedgerBlock from the reports of
+//! its parts.
 
 use std::collections::BTreeMap;
 

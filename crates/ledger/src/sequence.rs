@@ -1,5 +1,4 @@
-//! A sequence as part of the agreed state: what it gives next follows from its row in the ledger
-//! alone.
+//! A sequence as part of the agreed state: its next value follows from its row in the ledger alone.
 
 /// How many numbers ahead of its position a value may be that was drawn elsewhere, beside a part of
 /// all numbers that are left. One further ahead was not drawn, and its row must not use up the

@@ -1,5 +1,5 @@
-//! The answers of another organisation about its tables, as `restore` takes it (spec/sql-api.md).
-//! Nothing in it is trusted.
+//! Another organisation's answers about its tables, as `chainify_node.restore` takes them
+//! (spec/sql-api.md). Nothing in it is trusted.
 
 use chainify_codec::{Hash, KeyRanges};
 use serde_json::Value;

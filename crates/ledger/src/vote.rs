@@ -1,4 +1,4 @@
-//! Effect votes: what a precommit's vote extension says about the pending ledger block.
+//! Effect votes: the content of a precommit's vote extension about the pending ledger block.
 
 use std::ops::Range;
 

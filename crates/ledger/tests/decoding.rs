@@ -1,5 +1,4 @@
-//! Properties of the decoders: one spelling of everything, and nothing that makes them fail
-//! otherwise than by an error.
+//! Properties of the decoders: each value has one spelling, and no input makes a decoder panic.
 
 #[path = "../../codec/tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
-//! The part that the order of rows has in each aggregate and window function of PostgreSQL 15.
+//! Whether the result of each aggregate and window function of PostgreSQL 15 depends on the order
+//! of rows.
 use crate::level::Function;
 
 /// The part that the order of its rows has in the result, or the error, of an aggregate or window

@@ -1,4 +1,5 @@
-//! Changes whose outcome would depend on which row, or which part of a statement, comes first.
+//! Finds changes whose result would depend on the order in which rows, or parts of a statement, are
+//! processed.
 use crate::finding::{Finding, ADD_KEY};
 use crate::level::{Change, Command, Kind, Level};
 

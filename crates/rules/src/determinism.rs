@@ -1,4 +1,5 @@
-//! Refuses what could have different effects in different organisations (docs/user/statements.md).
+//! Refuses statements that could have different effects in different organisations
+//! (docs/user/statements.md).
 use crate::aggregates::{by_order, ByOrder};
 use crate::changes;
 use crate::finding::{Finding, ADD_KEY};

@@ -1,5 +1,5 @@
 //! Functions that are declared IMMUTABLE and are not. PostgreSQL computes a call with constants
-//! once, when it plans the statement, and a session keeps the plan with what it computed.
+//! once, when it plans the statement, and a session keeps the plan with the result.
 use crate::finding::Finding;
 use crate::level::{Function, Level};
 

@@ -1,9 +1,9 @@
-//! A query level in plain Rust: what the determinism checker needs to know, and which rows and
-//! orders follow from it.
+//! A query level in plain Rust, with the facts that the determinism checker needs. It derives which
+//! rows and orders are determined.
 //!
 //! A *level* is one SELECT, INSERT, UPDATE, DELETE or MERGE after views, defaults and policies were
 //! put in; subqueries are levels of their own. Everything here is conservative: "no" may mean "not
-//! shown".
+//! proven".
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

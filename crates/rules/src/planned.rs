@@ -1,4 +1,4 @@
-//! When a planned transaction may be made, approved, cancelled and executed
+//! When a planned transaction may be created, approved, cancelled and executed
 //! (`spec/transactions.md`, "Planned transactions").
 //!
 //! Times are microseconds since the Unix epoch. `now` is the time of the block that asks, never a

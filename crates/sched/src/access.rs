@@ -1,4 +1,4 @@
-//! The access of a transaction.
+//! The access set of a transaction.
 
 use crate::few::Few;
 use crate::{Dependencies, Dependency, Place, Target};

@@ -1,4 +1,4 @@
-//! The columns that the statements of a block leave as they are.
+//! The columns that no statement of a block changes.
 
 use std::collections::BTreeMap;
 

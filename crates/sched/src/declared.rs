@@ -1,7 +1,7 @@
-//! Where the accesses of one execution to a relation lie, as its function declares:
+//! The places of a relation that one execution accesses, as its function declares them:
 //! `spec/scheduling.md`, "Declared access".
 //!
-//! Nothing vouches for a declaration, so what is accessed is compared with it when it runs.
+//! A declaration may be wrong, so each access is compared with it when the function runs.
 
 use crate::template::{Template, Touched};
 use crate::value::Value;

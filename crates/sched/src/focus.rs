@@ -1,4 +1,4 @@
-//! In which key the places of a target are told apart.
+//! Chooses the key of a table by which its places are compared (the focus).
 
 use std::collections::{BTreeMap, BTreeSet};
 

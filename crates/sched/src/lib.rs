@@ -1,12 +1,12 @@
-//! The dependencies between the transactions of a block, by `spec/scheduling.md`: they decide which
-//! transactions run beside each other.
+//! Computes the dependencies between the transactions of a block (`spec/scheduling.md`), and from
+//! them which transactions may run in parallel.
 //!
 //! The order of the block is the semantics. The rows that each transaction may read and write
-//! ([`AccessSet`]) give the graph of dependencies ([`graph::build`]) and parts that have nothing to
-//! do with each other ([`plan::assign`]). None of it can change a result; it only changes the time.
+//! ([`AccessSet`]) give the graph of dependencies ([`graph::build`]) and independent parts
+//! ([`plan::assign`]). They change the time a block takes, and never its result.
 //!
-//! [`reorder`] stands beside it: it gives the EFFECTS transactions of a block the order in which
-//! they are validated, which decides outcomes.
+//! [`reorder`] computes the serialization order of EFFECTS transactions. That order does decide
+//! outcomes.
 //!
 //! Everything is a function of its arguments: no PostgreSQL, no clock, no thread, no randomness, no
 //! global.

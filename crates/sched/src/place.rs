@@ -1,4 +1,4 @@
-//! Where a transaction reads or writes.
+//! Places: the rows, ranges of keys or tables that a transaction reads or writes.
 
 use crate::few::Few;
 use crate::Interval;

@@ -1,4 +1,4 @@
-//! Divides a block into parts that may run beside each other.
+//! Divides a block into parts that may run in parallel.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! The values that limits leave for one column.
+//! The set of values that conditions allow for one column, as ranges.
 
 use std::ops::Bound;
 

@@ -1,9 +1,9 @@
-//! The order in which the EFFECTS transactions of a block are validated and applied:
-//! `spec/scheduling.md`, "Order of EFFECTS transactions".
+//! The serialization order: the order in which the EFFECTS transactions of a block are certified
+//! and applied: `spec/scheduling.md`, "Order of EFFECTS transactions".
 //!
-//! Every EFFECTS transaction saw the state before the block. One of them stays valid only if no
-//! other writes what it saw before its turn comes. So those that saw a place come before those that
-//! write it, and some transaction of each cycle of such conflicts is a victim.
+//! Every EFFECTS transaction saw the state before the block. It stays valid only if no earlier
+//! transaction of the order writes a place in its read set. So readers of a place come before its
+//! writers. Of each cycle of such conflicts one transaction at least is a victim, and fails.
 //!
 //! Source: Fabric++ (Sharma et al., SIGMOD 2019), section 4.1: conflict graph, cycles, victims by
 //! number of cycles, order. Bounds, the cut by degree and the second chance are additions.

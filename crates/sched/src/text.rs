@@ -1,7 +1,7 @@
-//! Values from the texts that clients send, where reading them takes no knowledge of PostgreSQL.
+//! Reads values from the texts that clients send, without PostgreSQL's input functions.
 //!
-//! Only spellings that every version of a type's input function reads the same way are read here;
-//! `None` leaves the rest, errors among them, to that function.
+//! Only spellings that every version of a type's input function reads the same way are read here.
+//! `None` means that the caller has to ask the input function, for errors too.
 
 use crate::value::Value;
 use crate::KEY_BYTES_MAX;

@@ -1,4 +1,5 @@
-//! Focusing on one key of each target tells more apart and loses nothing.
+//! With one key chosen for each target, more transactions are independent, and no dependency is
+//! lost.
 
 #[path = "support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The chunks of a column, as a tree of two levels that is copied where it is written.
+//! The chunks of a column, as a copy-on-write tree of two levels.
 
 use crate::chunk::Chunk;
 use crate::error::Error;

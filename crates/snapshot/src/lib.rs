@@ -1,4 +1,5 @@
-//! Columns in memory whose snapshots share what neither side has changed since (README.md).
+//! Columns in memory with cheap snapshots: a snapshot and its table share memory until one of them
+//! changes it (README.md).
 //!
 //! A [`Table`] keeps rows by slot, as columns of cells. [`Table::snapshot`] gives the rows of now
 //! to any number of readers in other threads, while one writer goes on. A [`Strategy`] decides how

@@ -1,8 +1,8 @@
 //! CHECK constraints as `pg_get_expr` words them, read for schema text 2 (spec/engines.md,
 //! "Checks").
 //!
-//! It reads what PostgreSQL words for tests of columns and constants with operators of its own, and
-//! nothing else. A cast counts as long as it changes no value.
+//! It reads comparisons of columns and constants by PostgreSQL's own operators, in the words of
+//! `pg_get_expr`, and nothing else. A cast counts as long as it changes no value.
 
 use chainify_codec::schema::{logical_tag, Check, Column, Operand, Operator};
 use chainify_codec::{value, Tag};

@@ -1,9 +1,9 @@
-//! Texts of expressions as PostgreSQL words them, brought into the form that it gives them once it
-//! has read them again.
+//! Rewrites the text of an expression into the form that PostgreSQL prints after a dump and
+//! restore.
 //!
-//! It words an array that is cast as a whole `(ARRAY[a, b])::text[]`. Read again, as pg_restore
-//! does, that casts each element, and is worded `ARRAY[(a)::text, (b)::text]`, which stays so.
-//! `varchar IN (…)` is what has such arrays.
+//! PostgreSQL prints a cast of a whole array as `(ARRAY[a, b])::text[]`. After pg_restore has read
+//! this text, PostgreSQL prints `ARRAY[(a)::text, (b)::text]`, and keeps printing it. Such arrays
+//! come from `varchar IN (…)`.
 
 /// The text with every array cast as a whole worded as one of cast elements. Quoted text stays as
 /// it is; bytes between are those of `text`. An array cast twice is read again twice before it

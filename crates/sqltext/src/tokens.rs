@@ -1,6 +1,6 @@
-//! Words and literals of an SQL text that PostgreSQL has parsed already, for people to read: where
-//! such a text is ambiguous, an error here costs a grouping or a hint. Texts that are executed are
-//! taken apart by [`crate::shape`].
+//! Words and literals of an SQL text that PostgreSQL has parsed already, for display only: an error
+//! on an ambiguous text costs a grouping or a hint. [`crate::shape`] handles texts that are
+//! executed.
 
 /// The text with literals replaced by parameters numbered after its own, for grouping statements
 /// that differ in values alone.

@@ -1,4 +1,4 @@
-//! Pieces that changes, rows seen and reads have in common.
+//! The encoding of pieces that changes, rows of the read set and predicates have in common.
 
 use chainify_codec::Tag;
 

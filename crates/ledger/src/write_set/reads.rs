@@ -1,4 +1,4 @@
-//! Reads of a SERIALIZABLE transaction: the predicates under which it looked for rows.
+//! The predicates of a SERIALIZABLE transaction: the conditions under which it looked for rows.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,7 @@
 //! Reproduces `spec/vectors/*.json`, or rewrites them:
 //! `UPDATE_VECTORS=1 cargo test -p chainify-ledger --test vectors`.
 //!
-//! A case's inputs are JSON; what is expected is computed from that JSON, so that a file holds all
-//! there is to know.
+//! A case's inputs are JSON, and the expected values are computed from that JSON.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

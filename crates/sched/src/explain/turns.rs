@@ -1,4 +1,4 @@
-//! Shows the turns of EFFECTS transactions that follow each other in a block.
+//! Shows the serialization order of a run of EFFECTS transactions to people.
 
 use crate::TxIndex;
 

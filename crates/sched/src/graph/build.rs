@@ -1,4 +1,5 @@
-//! Builds the graph: one pass over the block, remembering who touched what.
+//! Builds the graph in one pass over the block. It remembers the last readers and writers of each
+//! place.
 
 use std::collections::BTreeMap;
 

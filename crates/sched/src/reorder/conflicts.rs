@@ -1,4 +1,4 @@
-//! The places at which transactions may conflict.
+//! The conflict graph: the transactions that read and write each place.
 
 use super::input::{Accesses, PlaceNumber};
 use crate::lists::Lists;

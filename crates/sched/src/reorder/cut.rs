@@ -1,4 +1,4 @@
-//! Chooses the transactions that are removed so that no cycle is left.
+//! Chooses the victims: transactions whose removal leaves the conflict graph without cycles.
 
 use std::collections::VecDeque;
 

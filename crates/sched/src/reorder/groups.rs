@@ -1,4 +1,4 @@
-//! Groups of nodes that lead to each other.
+//! Strongly connected components of the conflict graph.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Takes victims back that close no cycle any more, and says why the others stay victims.
+//! Takes victims back that are in no cycle any more, and gives the others their reasons.
 
 use super::conflicts::{Conflicts, NONE};
 use super::input::PlaceNumber;

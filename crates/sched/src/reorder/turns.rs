@@ -1,4 +1,4 @@
-//! The order of the transactions that are kept.
+//! Orders the transactions that are not victims.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! Transactions that are not applied, and the reasons.
+//! Victims: transactions that fail with a conflict, and the reasons.
 
 use super::input::PlaceNumber;
 use crate::TxIndex;

@@ -1,4 +1,4 @@
-//! S10: the order of a block is that of its components, each for itself.
+//! S10: ordering the components of a block one by one gives the order of the block.
 
 use std::cell::RefCell;
 

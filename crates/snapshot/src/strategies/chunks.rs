@@ -1,4 +1,4 @@
-//! Chunks that are counted and copied by the writer: the default.
+//! Reference-counted chunks, which the writer copies before it changes a shared one. The default.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Mappings of a file in memory, led elsewhere before a write: for comparison.
+//! Mappings of a file in memory, which the writer maps to another place before it writes
+//! (rewiring). For comparison.
 
 use std::sync::Arc;
 
