@@ -1,4 +1,4 @@
-//! The extension `chainify`: what turns a PostgreSQL database into one organisation's copy of the
+//! The extension `chainify`. It turns a PostgreSQL database into one organisation's copy of the
 //! ledger.
 //!
 //! The files stand in rooms. A room imports only rooms below it, and no files import each other in

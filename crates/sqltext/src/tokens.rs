@@ -1,4 +1,4 @@
-//! Words and literals of an SQL text that PostgreSQL has parsed already, for display only: an error
+//! Words and literals of an SQL text that PostgreSQL has parsed already, for display only. An error
 //! on an ambiguous text costs a grouping or a hint. [`crate::shape`] handles texts that are
 //! executed.
 

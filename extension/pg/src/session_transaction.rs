@@ -1,11 +1,12 @@
-//! The transaction of an ordinary session, of which one part can be undone before it ends.
+//! The transaction of an ordinary session, with the *ledger part*: the part that is undone before
+//! the transaction ends.
 //!
-//! The part is an internal subtransaction at nest level 2. It begins before the first statement of
-//! the session that asks for it, and holds everything after that. When the session commits, the
-//! callbacks take what the part did, the part is undone, and what was taken goes its own way.
-//! Where a procedure may COMMIT, the part is the whole transaction (`procedures.rs`).
+//! The part is an internal subtransaction at nest level 2. It begins before the first statement
+//! that needs the ledger, and has all statements after it. When the session commits, the callbacks
+//! take the changes of the part, the part is undone, and the changes come back by a block. Where a
+//! procedure may COMMIT, the part is the whole transaction (`procedures.rs`).
 //!
-//! Invariant W1: no part is committed that the callbacks did not let go.
+//! Invariant W1: a ledger part is committed only when the callbacks allow it.
 //!
 //! An undo while a portal runs would fail COMMIT's own portal. No portal runs when PostgreSQL sends
 //! CommandComplete of a statement, or ReadyForQuery. So this file watches both messages, and works

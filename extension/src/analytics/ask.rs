@@ -1,4 +1,4 @@
-//! Asks the worker: a query at a block, or about the worker itself.
+//! Sends a query at a block, or a question about the worker's own state, to the analytics worker.
 use std::time::{Duration, Instant};
 
 use super::worker::ask;

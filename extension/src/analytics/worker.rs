@@ -2,7 +2,7 @@
 //!
 //! The connection is kept between statements. A query takes it out of its place, and puts it back
 //! only after the whole answer was read. A query that ends early is cancelled, and its connection
-//! closed, so that no late row is taken for one of another query.
+//! closed, so that a late row of it cannot end up in the answer of another query.
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;

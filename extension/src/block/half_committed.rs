@@ -1,6 +1,6 @@
-//! A block of which some parts are committed and the LedgerBlock is not: the server stopped, or a
-//! worker was lost, between their commits. COMMIT was asked for with consent, so the block is to be
-//! finished, as it was executed (P6).
+//! The half-committed block: some parts of a block are committed and its LedgerBlock is not,
+//! because the server stopped or a worker was lost between the commits. Enough organisations had
+//! voted for the block, so it is finished as it was executed (P6).
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -1,8 +1,9 @@
-//! Keeps local sessions from holding up a block: `chainify_worker::conflicts` decides which of them
-//! gives way, when and how.
+//! Makes local sessions give way when they hold locks that a block needs.
+//! `chainify_worker::conflicts` decides which session, when and how.
 //!
 //! The executor itself only waits, so that a lock never becomes the outcome of a transaction (X4).
-//! An executor that waits runs no code of ours, so a background worker watches.
+//! While the executor waits for a lock, no code of the extension runs in it. So a background worker
+//! watches.
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 

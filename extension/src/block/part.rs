@@ -1,5 +1,5 @@
-//! A part of a block: runs its transactions, and writes and computes all that can be said of them
-//! without the others.
+//! A part of a block: runs its transactions, writes their history, and computes those hashes that
+//! need no other part.
 //!
 //! A block that is executed by its leader alone is one part with all of its transactions.
 use std::borrow::Cow;

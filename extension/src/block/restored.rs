@@ -1,10 +1,11 @@
-//! A ledger that pg_restore left: its rows are there, and what is known by number has other numbers
-//! here. It stays closed until it is adopted.
+//! A ledger in a database that pg_restore made. Its objects have other OIDs here than those in the
+//! ledger's rows. So the ledger stays closed until it is adopted.
 //!
-//! Invariant R10: it is closed until everything that it knows by number was found by name.
+//! Invariant R10: the ledger is closed until each object that its rows name by OID was found by
+//! name.
 //!
-//! Told by the row of `chainify_ledger.here`, which is in no dump: blocks without it were executed
-//! in another database.
+//! The row of `chainify_ledger.here` tells the two apart, because no dump contains it: without it
+//! the blocks were executed in another database.
 use crate::pg::base::spi::SpiClient;
 
 use crate::ledger::{session, tables};

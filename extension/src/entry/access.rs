@@ -1,4 +1,4 @@
-//! How people see what the transactions of a block may read and write (spec/scheduling.md).
+//! SQL functions that show people the access sets of a block's transactions (spec/scheduling.md).
 use chainify_ledger::Transaction;
 use chainify_sched::explain::Explained;
 use chainify_sched::graph;

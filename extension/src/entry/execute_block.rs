@@ -1,4 +1,4 @@
-//! `chainify_node.execute_block` (spec/sql-api.md): what the node calls for every block.
+//! `chainify_node.execute_block` (spec/sql-api.md), which the node calls for every block.
 use crate::leader::execute_block::{execute, Asked, Executed};
 use crate::ledger::session;
 use crate::ledger::session::Mode;

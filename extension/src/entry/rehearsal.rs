@@ -1,5 +1,5 @@
-//! The agreement that a transaction needs, found by running it and undoing it (spec/agreement.md):
-//! who has to agree, and whether this organisation does, by its own private checks.
+//! The rehearsal of a transaction (spec/agreement.md): runs it and undoes it, to find which
+//! organisations have to agree, and whether this one agrees by its own private checks.
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command};

@@ -1,4 +1,4 @@
-//! Changes of a session to rows of ledger tables: as much of them as its write set will have.
+//! The changes of a session to rows of ledger tables, as its write set will have them.
 use std::rc::Rc;
 
 use chainify_ledger::captured::{self, Event, Found, Reads};

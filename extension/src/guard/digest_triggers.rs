@@ -1,4 +1,4 @@
-//! The triggers on ledger tables: record what a block changes, refuse what anyone else changes.
+//! The triggers on ledger tables. They record the changes of a block, and refuse all other changes.
 use std::cell::RefCell;
 use std::rc::Rc;
 

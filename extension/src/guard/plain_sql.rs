@@ -1,8 +1,9 @@
-//! The changes that an ordinary session makes to ledger tables by plain SQL. The ledger records
-//! them, takes them back, and orders them when the session commits (docs/consistency.md).
+//! The changes that an ordinary session makes to ledger tables by plain SQL. They are recorded,
+//! undone at COMMIT, and submitted to the order (docs/consistency.md).
 //!
-//! A part of the session's transaction holds them, and its end takes them back (invariant W1).
-//! Changes of other objects would go with it, so one part holds changes of one sort.
+//! The changes are made in the ledger part of the transaction, a subtransaction whose end undoes
+//! them (invariant W1). Changes of other objects would be undone with it, so a ledger part has
+//! changes of ledger tables alone, or of other objects alone.
 use std::cell::RefCell;
 
 use chainify_codec::decode_row;

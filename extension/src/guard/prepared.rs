@@ -1,5 +1,5 @@
-//! PREPARE TRANSACTION: a prepared transaction keeps its locks until somebody ends it, and cannot
-//! give way to a block. So it holds none that a block needs.
+//! Restricts PREPARE TRANSACTION. A prepared transaction keeps its locks until somebody ends it,
+//! and cannot give way to a block. So one with locks that a block needs is refused.
 use crate::ledger::tables;
 use crate::pg::base::error::PgError;
 use crate::pg::base::{held_locks, settings};

@@ -1,5 +1,6 @@
-//! The rows that a SERIALIZABLE transaction of plain SQL reads of ledger tables, as bounds of their
-//! columns. Every organisation compares them with what other transactions changed meanwhile.
+//! The predicates of a SERIALIZABLE transaction of plain SQL on ledger tables, as bounds of
+//! columns. Every organisation compares them with the rows that other transactions changed
+//! meanwhile.
 use std::ops::Bound as Side;
 
 use chainify_codec::value;

@@ -1,9 +1,9 @@
-//! The commit of a block: readers that asked for one block are out, the parts commit, then the
-//! block (spec/parallel.md).
+//! The commit of a block. Readers of exactly one block (`chainify.read_block`) leave first. Then
+//! the parts commit, and the LedgerBlock at last (spec/parallel.md).
 //!
-//! * P4 The LedgerBlock commits last: whoever sees it sees all effects of its block.
-//! * P5 A part commits beside its own row in `chainify_ledger.part`: whoever sees effects of a
-//!   block that is not there sees of which one they are, and what sealing it needs.
+//! * P4 The LedgerBlock commits last: a reader that sees it sees all effects of its block.
+//! * P5 A part commits together with its own row in `chainify_ledger.part`. The row names the
+//!   block, and has all that sealing the block needs.
 use crate::block::lock_conflicts;
 use crate::parallel::team;
 use crate::pg::base::crash;

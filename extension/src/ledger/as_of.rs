@@ -1,4 +1,4 @@
-//! The facts read of the ledger, kept until definitions change.
+//! A cache of facts from the ledger, valid until definitions change.
 use std::cell::RefCell;
 use std::rc::Rc;
 

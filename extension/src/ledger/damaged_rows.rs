@@ -1,5 +1,5 @@
-//! Rows that cannot be read: PostgreSQL stores their long values outside of them (TOAST), and a
-//! part of such a value is gone, is there twice, or is not what was compressed.
+//! Rows that cannot be read, because their TOAST values are damaged: a chunk is missing, is there
+//! twice, or does not decompress.
 //!
 //! A scan leaves these rows out, as if they were not there. Recovery takes them away and puts in
 //! those that should be there.

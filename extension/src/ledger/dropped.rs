@@ -1,5 +1,5 @@
-//! The blocks whose transactions, certificates and history this database dropped: the archive has
-//! them. Their headers stay.
+//! The blocks whose transactions, certificates and history this database dropped, because the
+//! archive has them. Their headers stay.
 
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;

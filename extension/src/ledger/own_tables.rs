@@ -1,5 +1,5 @@
-//! The small tables of schema `chainify_ledger`, read from their pages: every block reads them, and
-//! a planned statement takes several times as long.
+//! Reads the small tables of schema `chainify_ledger` directly from their pages. Every block reads
+//! them, and a planned statement takes several times as long.
 use pgrx::{FromDatum, IntoDatum};
 
 use crate::pg::base::catalog::relation_named;

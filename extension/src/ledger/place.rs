@@ -1,4 +1,4 @@
-//! Places of the order.
+//! The block and index of a transaction in the order.
 
 /// Where in the ledger a DEPLOY transaction stands.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
-//! The bytes of rows, as SQL functions, so that queries over tables, history and checkpoints can
-//! compare rows by what is hashed. Columns are found by name: a history row encodes as the row of
-//! its table.
+//! The canonical bytes of rows, as SQL functions. So queries over tables, history and checkpoints
+//! can compare rows by the bytes that are hashed. Columns are found by name: a history row encodes
+//! as the row of its table.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

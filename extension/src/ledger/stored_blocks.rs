@@ -1,4 +1,4 @@
-//! Blocks and transactions as the ledger keeps them; nothing here says that they are as agreed.
+//! Reads blocks and transactions from the ledger's tables, without verifying them.
 use chainify_ledger::audit::{StoredBlock, StoredTransaction};
 use chainify_worker::steps::Range;
 

@@ -1,9 +1,9 @@
-//! Scans of recovery: what base and history tell of a table, the table beside it, and the ranges of
-//! keys in which they differ.
+//! Scans of recovery: the expected rows of a table from base and history, its actual rows, and the
+//! ranges of keys in which the two differ.
 //!
-//! Base and table are read from their pages, each row encoded and hashed once. The rows told are
-//! hashed into lanes, because they have to be shown to be as certified. The table is compared with
-//! them by digests under a key drawn for the purpose, which cost a tenth of that.
+//! Base and table are read from their pages, each row encoded and hashed once. The expected rows
+//! are hashed into a state hash, which has to be the certified one. The actual rows are compared
+//! with them by keyed digests, which cost a tenth of that.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! The ledger's triggers on a table: there, and ENABLE ALWAYS, on every relation that holds its
-//! rows.
+//! Checks and restores the ledger's triggers: they are there, and ENABLE ALWAYS, on every relation
+//! that holds rows of a ledger table.
 
 use crate::pg::base::spi::SpiClient;
 

@@ -1,9 +1,9 @@
-//! Declared access: where the accesses of a function to a table lie, when its text does not tell
-//! (spec/scheduling.md).
+//! Declared access: the places of a table that a function accesses, as its owner declares them, for
+//! functions whose text does not show it (spec/scheduling.md).
 //!
-//! A declaration is this database's own matter. The leader looks the rows up before the block runs.
-//! While a declared function runs beside others, its accesses are compared with these rows. A wrong
-//! declaration costs time and nothing else (P2).
+//! Each database has declarations of its own, since they change no result. The leader looks the
+//! rows up before the block runs. While a declared function runs beside others, its accesses are
+//! compared with these rows. A wrong declaration costs time and nothing else (P2).
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};

@@ -1,8 +1,8 @@
-//! The access of EFFECTS transactions (spec/scheduling.md, "What a write set contributes"): that of
-//! the statements by key which its changes stand for, and of the rows that it saw.
+//! The access set of EFFECTS transactions (spec/scheduling.md, "What a write set contributes").
+//! Each change counts as a statement on a row by its key, and each row of the read set as a read.
 //!
-//! Invariant S11: the access covers all that the turns of EFFECTS transactions look at, too. They
-//! compare rows by key, whatever the client's role sees, and whether or not the transaction fails.
+//! Invariant S11: the access set covers every row that certification looks at by its key. It does
+//! so for every role, and also when the transaction fails.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! An executor worker: `chainify_worker::executor` decides what it answers when, this file runs and
-//! commits the parts.
+//! An executor worker. `chainify_worker::executor` decides its answers to the leader's messages;
+//! this file runs and commits the parts.
 use chainify_codec::Hash;
 use chainify_ledger::parts::{Nets, PartReport, PartRequest, RefusedTransaction};
 use chainify_ledger::Transaction;

@@ -1,9 +1,9 @@
-//! The keys chosen for the statements of one block serve the next ones too (spec/scheduling.md,
+//! Keeps the keys chosen for the statements of one block for the next blocks (spec/scheduling.md,
 //! Focus).
 //!
-//! Whether a key fits follows from the statements alone (S7), and for fewer of them it fits too.
-//! Which of several keys is the best follows from the values. Choosing takes as long as filling in
-//! the access sets of the block.
+//! Whether a key fits depends on the statements alone (S7). A key that fits them fits each subset
+//! of them. Which of several keys is the best follows from the values. Choosing takes as long as
+//! filling in the access sets of the block.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};

@@ -2,8 +2,8 @@
 //! runs the first part.
 //!
 //! * P1 The order of the block is the semantics: in parts or not, a block has the same LedgerBlock.
-//! * P2 Whatever goes otherwise than foreseen rolls back every part; then the block runs in the
-//!   leader alone, which is how it is defined. So a schedule can cost time and nothing else.
+//! * P2 An unforeseen event rolls back every part. Then the block runs in the leader alone. So a
+//!   wrong schedule costs time and nothing else.
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 

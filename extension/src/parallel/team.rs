@@ -1,5 +1,5 @@
-//! The workers of this session: `chainify_worker::team` decides what the leader says to them and
-//! when they are ended.
+//! The executor workers of this session. `chainify_worker::team` decides the leader's messages to
+//! them, and when they end.
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! The step *adopt*: a certified block that this database executes otherwise, though its tables are
-//! as certified, is taken from another organisation. The block's changes are applied as rows, in
-//! place of its transactions.
+//! The step *adopt*: takes a certified block from another organisation when this database gets
+//! other effects for it although its tables are as certified. The block's changes are applied as
+//! rows, in place of its transactions.
 //!
 //! Invariant R15: a block is adopted only when its header hashes to the certified LedgerBlockHash
 //! and its transactions and history are those of that header (R7). The running states with its

@@ -1,5 +1,5 @@
-//! The questions of every step of recovery before and after: what is there, beside what was
-//! certified.
+//! The checks before and after every step of recovery: they compare this database with the
+//! certified state.
 use chainify_codec::{state_root, State};
 use chainify_ledger::audit::StoredBlock;
 

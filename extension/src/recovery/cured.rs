@@ -1,4 +1,4 @@
-//! One thing that recovery put right.
+//! A record of one repaired object or row.
 use pgrx::JsonB;
 use serde_json::{json, Value};
 

@@ -1,10 +1,9 @@
-//! The step of recovery that puts definitions back: of tables part by part, of what DEPLOY
-//! transactions made by the text that the ledger keeps. Rows are looked at only where one of them
+//! The step of recovery that restores definitions: those of tables part by part, and those of other
+//! deployed objects from the text that the ledger keeps. Rows are looked at only where one of them
 //! keeps a constraint from being made.
 //!
-//! Invariant R12: what is put back is shown first to be what the certified state root says, and
-//! shown to be there at the end. Statements that may run what a user wrote run as the table's, or
-//! the object's, owner.
+//! Invariant R12: a definition is compared with the certified state root before it is restored, and
+//! again at the end. Statements that may run a user's code run as the owner of the table or object.
 
 use pgrx::JsonB;
 use serde_json::{json, Value};

@@ -1,5 +1,5 @@
-//! Drops what the archive has: transactions, certificates and history of the oldest blocks, a
-//! bounded number of rows at a time, under no lock that a block waits for.
+//! Drops transactions, certificates and history of the oldest blocks once the archive has them.
+//! Each step drops a bounded number of rows, under no lock that a block waits for.
 //!
 //! Headers stay, and so does all from the oldest base of the checkpoints on: recovery needs it.
 

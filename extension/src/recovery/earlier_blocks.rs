@@ -1,7 +1,6 @@
-//! The scrubber of what is past reads blocks again whose history the checkpoints need no more. It
-//! does so from time to time, and at once when recovery left history behind that it could not show
-//! to be true. Blocks that are not as agreed are noted; the node has another organisation tell them
-//! (recovery/take_over_block.rs).
+//! The scrubber of earlier blocks: verifies stored blocks that no checkpoint needs any more. It
+//! runs from time to time, and at once when recovery left history that it could not prove. It notes
+//! damaged blocks, and the node gets them from another organisation (recovery/take_over_block.rs).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

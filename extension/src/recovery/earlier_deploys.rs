@@ -1,5 +1,5 @@
-//! DEPLOY transactions in a ledger of 0.1, which kept them with their blocks alone
-//! (extension/upgrade/0.1.0.sql).
+//! Copies the DEPLOY transactions of a ledger of 0.1 out of its blocks, where alone that version
+//! kept them (extension/upgrade/0.1.0.sql).
 use chainify_codec::Hash;
 use chainify_ledger::foundation::Deploy;
 use chainify_ledger::messages::Kind;

@@ -1,5 +1,5 @@
 //! Folding: brings the base of the checkpoints forward to the oldest checkpoint kept, whole blocks
-//! at a time, and only history that still gives its block's effects root gets in.
+//! at a time. It accepts only history that gives its block's effects root. (Elsewhere: compaction.)
 
 use chainify_worker::steps::{fold_range, Range};
 

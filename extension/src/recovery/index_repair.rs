@@ -1,4 +1,4 @@
-//! The step *reindex*: indexes that are not as their tables are built anew.
+//! The step *reindex*: rebuilds indexes that do not agree with their tables.
 use pgrx::pg_sys;
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! An organisation joins with an empty database: the foundation of the ledger and the rows come
-//! from another organisation, in one transaction. Whom they come from does not matter.
+//! from another organisation, in one transaction. The sender need not be trusted.
 //!
 //! Invariant R16: headers lead back from a certified hash, and each state is in the state root of
 //! that header. Each DEPLOY transaction is proven to be in its block, and to have succeeded there,

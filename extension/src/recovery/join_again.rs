@@ -1,5 +1,5 @@
-//! Joining goes on where an attempt before it ended: rows received are kept outside of its
-//! transaction. They are as little trusted as rows that come anew.
+//! Resumes joining where an earlier attempt ended: received rows are kept outside of the joining
+//! transaction. They are checked like rows that arrive anew.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The maintenance worker of a database: `chainify_worker::maintenance` decides what it does when,
-//! this file does it.
+//! The maintenance worker of a database. `chainify_worker::maintenance` decides its next step; this
+//! file carries it out.
 
 use std::ffi::CStr;
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@
 //!
 //! Invariant R1: nothing changes before checkpoint and history have been shown to give the
 //! certified state root. Invariant R2: afterwards every table scans to its certified state, or
-//! everything is undone by an error. Each step has a file of its own below this one; here is which
-//! of them is asked for, and what is the same around all of them.
+//! everything is undone by an error. Each step has a file of its own below this one. This file
+//! calls the step that the node asks for, and does the work around it that is the same for all.
 
 use crate::block::{half_committed, lock_conflicts};
 use crate::ledger::{checkpoints, row_bytes, session, stored_blocks};

@@ -1,11 +1,10 @@
-//! A block that came out otherwise than certified is executed once more here, with the rows that it
-//! changed put right before. They are looked up by their keys in base and history, which takes
-//! milliseconds however large the tables are. Differences in other rows, and those that cannot be
-//! put right so, are left to `chainify_node.repair`, which scans.
+//! Executes a block again that had other effects than certified, after repairing the rows that it
+//! changed. They are looked up by their keys in base and history, which takes milliseconds however
+//! large the tables are. All other differences are left to `chainify_node.repair`, which scans the
+//! tables.
 //!
-//! Invariant R8: a row put right here stays only as what a block of the certified hash made of it.
-//! The block has to change every such row. Everything is undone when it does not, or comes out
-//! otherwise again. So base and history need not be shown to be right.
+//! Invariant R8: repaired rows stay only when the block then has its certified hash and changes
+//! each of them. Otherwise everything is undone. So base and history need no proof here.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,7 +1,7 @@
 //! Recovery from another organisation: rows of the ranges of keys in which the tables differ from
-//! those of an organisation that consented, laid over the rest of the tables. Whom they come from
-//! does not matter: together they have to hash to the certified state (R1), or everything is
-//! undone. The tables then become the base of new checkpoints.
+//! those of an organisation that consented, laid over the rest of the tables. The sender need not
+//! be trusted: together the rows have to hash to the certified state (R1), or everything is undone.
+//! The tables then become the base of new checkpoints.
 
 use chainify_codec::{key_range, state_root};
 use chainify_ledger::told::{self, ToldTable};

@@ -1,9 +1,9 @@
 //! Recovery by executing again: the tables are reset to a checkpoint, and the blocks after it
-//! executed from the transactions that the ledger keeps. It cures what comparing rows cannot: a
-//! history that was changed as well.
+//! executed from the transactions that the ledger keeps. It also repairs tables whose history was
+//! changed, where comparing rows cannot help.
 //!
-//! Invariant R5: each block executed again has the LedgerBlockHash that the certified one leads
-//! back to; else everything is undone and the next older checkpoint is tried.
+//! Invariant R5: each block executed again must have the LedgerBlockHash to which the certified
+//! headers lead back. Otherwise everything is undone, and the next older checkpoint is tried.
 
 use chainify_codec::Hash;
 use chainify_ledger::audit::StoredBlock;

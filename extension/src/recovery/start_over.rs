@@ -1,10 +1,9 @@
 //! The last step of recovery without another organisation takes the ledger back to before its first
-//! block. Then the node executes all blocks of its block store again as it does in a database that
-//! is new.
+//! block. Then the node executes all blocks of its block store again, as in a new database.
 //!
-//! Invariant R9: only the ledger's own is taken back, and only once all that no block tells is
-//! known to be there. That is the rows with which tables were attached, in definitions as they were
-//! then.
+//! Invariant R9: only objects of the ledger are taken back. A check comes first: the database must
+//! have the rows with which tables were attached, under the definitions of that time, since no
+//! block contains them.
 
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;

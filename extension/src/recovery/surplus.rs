@@ -1,9 +1,9 @@
 //! Parts of tables that an organisation made behind the guard, alone: indexes and constraints that
 //! refuse rows which the others take, triggers, policies, another storage of columns. They are
-//! dropped before they decide anything: before a block runs, and before each step of recovery.
+//! dropped before they can change a result: before a block runs, and before each step of recovery.
 //!
-//! Invariant R12: of a ledger table they stay dropped only when its definition then hashes to what
-//! the state root says. Otherwise the steps of recovery have their turn.
+//! Invariant R12: parts of a ledger table stay dropped only when its definition then hashes to the
+//! value in the state root. Otherwise the steps of recovery follow.
 use std::cell::Cell;
 
 use pgrx::JsonB;

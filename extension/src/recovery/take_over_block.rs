@@ -1,6 +1,6 @@
-//! A whole block from another organisation: what it tells of one, and taking it over when what is
-//! kept here is not what was agreed. The changes travel as text, each column's output, as rows do
-//! (recovery/repair_from_peer.rs).
+//! Transfers a whole block between organisations: reads one for another organisation, and takes one
+//! over when the block stored here is damaged. The changes travel as the text of each column, as
+//! rows do (recovery/repair_from_peer.rs).
 //!
 //! Invariant R7: a block is taken over only when its header hashes to the certified
 //! LedgerBlockHash, and its transactions and history are those of that header; else everything is

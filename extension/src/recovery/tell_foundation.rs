@@ -1,5 +1,5 @@
-//! The foundation of a ledger, as an organisation with an empty database asks for it: headers, the
-//! states of all tables, DEPLOY transactions with their proofs. Reads only.
+//! Reads the foundation of a ledger for an organisation that joins with an empty database: headers,
+//! the states of all tables, DEPLOY transactions with their proofs.
 
 use chainify_codec::{state_root, State, DEFINITIONS};
 use chainify_ledger::foundation::{encode, Part};

@@ -1,7 +1,6 @@
-//! The rows of ledger tables at the end of a block as another organisation asks for them, when its
-//! own checkpoints and history are lost. It asks for states, digests of ranges of keys, and rows.
-//! Reads only; the node asks within one repeatable read transaction, so that what it is told is of
-//! one moment.
+//! Reads rows of ledger tables at the end of a block for another organisation, whose own
+//! checkpoints and history are lost. It asks for states, digests of ranges of keys, and rows. The
+//! node asks within one REPEATABLE READ transaction, so that all answers are of one moment.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Settings that all organisations have the same, because a DEPLOY transaction sets them: rows of
+//! Settings that are the same in all organisations, because a DEPLOY transaction sets them: rows of
 //! `chainify_ledger.setting`, a ledger table of the ledger's own, and so part of the state root.
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! The organisations that agree to a transaction, and whether they are enough to change what all of
-//! them go by.
+//! The organisations that agree to a transaction, and whether they are enough to change rules that
+//! bind all.
 use std::collections::{BTreeMap, BTreeSet};
 
 use chainify_ledger::agreement::agrees;

@@ -1,5 +1,5 @@
-//! A single statement that is deterministic is ordered as SQL: every organisation executes it, and
-//! it meets the rows at its place of the order.
+//! Orders a single deterministic statement of plain SQL as SQL: every organisation executes it on
+//! the rows that are current at its place of the order, so it has no conflict.
 use chainify_sched::template::Template;
 
 use crate::pg::base::error::OrRaise;

@@ -2,8 +2,8 @@
 //!
 //! The connection is kept between statements. A request takes it out of its place, and puts it back
 //! only after the answer was read. A request that ends early (cancel, timeout, an error anywhere)
-//! closes it. So no late answer is taken for that of another request, and an aborted transaction
-//! leaves nothing behind.
+//! closes it. So a late answer cannot be read as the answer to another request, and an aborted
+//! transaction leaves nothing behind.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};

@@ -1,8 +1,7 @@
-//! The reads of a SERIALIZABLE transaction as its write set carries them: predicates, and the rows
-//! that they found.
+//! The predicates of a SERIALIZABLE transaction in its write set, with the rows that they found.
 //!
-//! A predicate tells of rows that come to match. The rows found tell of those that match no more,
-//! since their hashes are compared. So a change is noticed by the row after it alone.
+//! A predicate finds changed rows that match now. The hashes of the found rows reveal those that
+//! match no more. So it is enough to compare a predicate with the row after a change.
 use chainify_ledger::captured::{Found, Reads};
 use chainify_ledger::write_set::Bound;
 

@@ -1,4 +1,4 @@
-//! Transactions on their way to the node: submitted, and waited for.
+//! Submits transactions to the node, and waits for their outcome.
 use std::time::{Duration, Instant};
 
 use chainify_ledger::messages::{Kind, Plan, PlanAction};

@@ -1,4 +1,4 @@
-//! Conflicts of EFFECTS transactions with those before them.
+//! The errors of EFFECTS transactions that conflict with an earlier transaction.
 use crate::pg::base::error::PgError;
 
 /// The SQLSTATE of a conflict until the client is told 40001. PostgreSQL raises that for reasons of

@@ -1,5 +1,5 @@
-//! Which transactions of the part that runs in this process have to keep to what is declared for
-//! them (spec/scheduling.md).
+//! The transactions of this process's part that must keep to their declared access
+//! (spec/scheduling.md).
 use crate::ledger::own_tables::OwnTable;
 use crate::pg::run::planned_access;
 use crate::transaction::block_state::{block, ByTransaction};

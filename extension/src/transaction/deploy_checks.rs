@@ -1,6 +1,6 @@
-//! The findings that can be made at deployment about the statements that an object will run: views,
-//! functions, defaults, constraints, indexes, policies. Another statement (dynamic SQL, statements
-//! on what is not there yet) is checked when it runs (invariant X6).
+//! Checks, at deployment, the statements that an object will run: those of views, functions,
+//! defaults, constraints, indexes, policies. Dynamic SQL and statements on objects that do not
+//! exist yet are checked when they run (invariant X6).
 use chainify_rules::deploy as rules;
 use chainify_rules::deploy::Body;
 use chainify_rules::determinism::frozen_time;

@@ -1,4 +1,5 @@
-//! The sequences that the transaction being run uses, and what undoing its subtransactions takes.
+//! The sequences that the running transaction draws from, and their values to restore when a
+//! subtransaction is undone.
 use std::collections::HashMap;
 
 use chainify_ledger::sequence::Sequence;

@@ -1,8 +1,9 @@
-//! The turns that EFFECTS transactions of a stored block had, for people (`effects_order.rs`).
+//! Shows people the serialization order of the EFFECTS transactions of a stored block
+//! (`effects_order.rs`).
 //!
-//! The rows before the block are gone. Outcomes tell which transactions were compared with others:
-//! one that failed with a conflict in its turn counts as one that saw an older row. This is wrong
-//! for a conflict that arose in the block all the same, by a unique index for example.
+//! The rows before the block are gone, so outcomes decide which transactions took part: one that
+//! failed with a conflict counts as stale before the block. This is wrong for a conflict that arose
+//! inside the block, by a unique index for example.
 use std::collections::BTreeMap;
 
 use chainify_ledger::messages::Kind;

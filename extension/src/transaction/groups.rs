@@ -1,8 +1,8 @@
-//! Which transactions of a block share a subtransaction: what `chainify_worker::groups` decides,
-//! for this session.
+//! Runs several transactions of a block in one subtransaction, in groups that
+//! `chainify_worker::groups` chooses.
 //!
-//! Outcomes are those of running each in its own: a transaction sees the same rows, time, random
-//! numbers and UUIDs with any company (X1, X2).
+//! Outcomes do not depend on the groups: a transaction sees the same rows, time, random numbers and
+//! UUIDs in any group (X1, X2).
 use std::cell::Cell;
 
 use chainify_ledger::messages::Kind;

@@ -1,8 +1,8 @@
 //! Plans of clients' transactions, kept by role, shape and types: texts that differ in literals
 //! alone share one.
 //!
-//! Invariant X5: a text runs with its literals as parameters only if that is what it does without.
-//! A literal that may not become a parameter stays in the text and belongs to the plan. A text that
+//! Invariant X5: a text runs with its literals as parameters only if that gives the same result. A
+//! literal that may not become a parameter stays in the text and belongs to the plan. A text that
 //! cannot be analysed with parameters, and a literal that its type refuses, run once more as
 //! written.
 use std::cell::{Cell, RefCell};

@@ -1,5 +1,5 @@
-//! The rows that the last blocks left, from the history. SERIALIZABLE transactions are compared
-//! with them.
+//! The rows that the last blocks changed, from the history. The predicates of SERIALIZABLE
+//! transactions are compared with them.
 //!
 //! They are kept for the session, since blocks follow each other. Their bounds are counts that are
 //! the same in every organisation.

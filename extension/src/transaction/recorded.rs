@@ -1,4 +1,4 @@
-//! The changes of a block and what undoing some of them takes.
+//! The recorded changes of a block, and the undo of some of them.
 use std::rc::Rc;
 
 use chainify_codec::Op;

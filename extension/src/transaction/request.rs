@@ -1,4 +1,4 @@
-//! The block that is run, checked: what every transaction of it is run with.
+//! The request to execute a block, checked: its transactions and the values that they all share.
 use chainify_codec::Hash;
 use chainify_ledger::messages::Kind;
 use chainify_ledger::Transaction;

@@ -1,4 +1,5 @@
-//! Whether something changed in what a SERIALIZABLE transaction read, since its snapshot.
+//! Certifies the reads of a SERIALIZABLE transaction: whether a row that it read changed since its
+//! snapshot.
 //!
 //! Invariant W3: a SERIALIZABLE EFFECTS transaction succeeds only when every read of it would find
 //! the same rows now. Rows that it found are compared by hash (W2). A row that comes to lie in a

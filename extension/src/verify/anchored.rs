@@ -1,7 +1,6 @@
-//! `chainify.verify(digest)`: whether the ledger kept here still has the block that a digest, kept
-//! elsewhere, is of.
+//! `chainify.verify(digest)`: whether this ledger still has the block that a digest names.
 //!
-//! The ledger itself is verified beside it (sql/52_attest.sql): what is said here is that it leads
+//! sql/52_attest.sql verifies the ledger itself. This file shows that its chain of headers goes
 //! through the digest's block.
 
 use chainify_codec::hex;

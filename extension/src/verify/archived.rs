@@ -1,5 +1,5 @@
-//! The history as it goes to the archive (spec/archive.md): the changes of whole blocks, encoded,
-//! in the order of their leaves.
+//! Encodes the history of whole blocks for the archive (spec/archive.md), in the order of the
+//! leaves of their Merkle trees.
 
 use crate::block::half_committed;
 use crate::ledger::history;

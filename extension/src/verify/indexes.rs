@@ -1,6 +1,6 @@
-//! Indexes beside their tables. Hashes tell of rows that were read from the tables. A block finds
-//! rows by indexes. So an index that misses a row, or finds it under a key that it has no longer,
-//! makes an organisation deviate although all its rows are as agreed.
+//! Compares indexes with their tables. Hashes cover the rows of the tables, but a block finds rows
+//! by indexes. So an index that misses a row, or finds it under an old key, makes an organisation
+//! deviate although all its rows are as agreed.
 
 use pgrx::pg_sys;
 use pgrx::JsonB;

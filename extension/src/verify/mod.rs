@@ -1,4 +1,5 @@
-//! Findings, receipts and digests: what is here, compared with what the organisations agreed on.
+//! Findings, receipts and digests: compares this database with the state that the organisations
+//! agreed on.
 //!
 //! Knows what was agreed. Must not know how a difference is put right: recovery is above.
 pub mod anchored;

@@ -1,4 +1,5 @@
-//! `chainify_ledger.verifying`: how far verifications in this database are (pg/shared/progress.rs).
+//! `chainify_ledger.verifying`: the progress of verifications in this database
+//! (pg/shared/progress.rs).
 
 use pgrx::pg_sys;
 

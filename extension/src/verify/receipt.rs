@@ -1,8 +1,8 @@
-//! Receipts and digests (spec/receipt.md): what a certified block says, with all that somebody
-//! outside needs to check it.
+//! Makes receipts and digests (spec/receipt.md): facts of a certified block, with all data that a
+//! reader outside needs to check them.
 //!
-//! A receipt is made of data that are read again, never of statements about them. It is not given
-//! when that does not hold: every receipt verifies.
+//! A receipt is made of the data themselves, which are read and checked again. When a check fails
+//! no receipt is given, so every receipt verifies.
 
 use chainify_codec::{Change, Op};
 use chainify_ledger::audit::{check_block, StoredBlock, StoredChange, StoredTransaction};

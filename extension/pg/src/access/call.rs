@@ -1,4 +1,4 @@
-//! Statements that only call a function, and where the rows are that such a call may access.
+//! Statements that only call a function, and the places that such a call may access.
 use std::ffi::CStr;
 use std::ptr::{null_mut, NonNull};
 

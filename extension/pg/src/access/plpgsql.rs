@@ -1,8 +1,9 @@
 //! Bodies of PL/pgSQL functions, as PostgreSQL's own compiler gives them.
 //!
-//! PL/pgSQL compiles a function as its first call would do it. Its expressions are analysed
-//! with PL/pgSQL's own names of variables. A variable that is never assigned is its argument or its
-//! default; of others nothing is known. All statements count, whether or not they are come to.
+//! This file compiles a function as its first call would. Its expressions are analysed with
+//! PL/pgSQL's own names of variables. A variable that is never assigned is its argument or its
+//! default; of others nothing is known. All statements count, even those that an execution does not
+//! reach.
 use std::collections::HashMap;
 use std::ffi::{c_void, CStr};
 use std::mem::size_of;

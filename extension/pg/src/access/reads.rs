@@ -1,4 +1,4 @@
-//! The reads of a template as bounds of columns.
+//! Converts the reads of a template into bounds of columns.
 use std::collections::BTreeMap;
 
 use chainify_sched::ranges::{range, Range};

@@ -1,5 +1,5 @@
-//! The bounds of an access to a relation, and the accesses that it brings with it: keys, foreign
-//! keys, triggers.
+//! The bounds of an access to a relation, and the further accesses that it causes: by keys, foreign
+//! keys and triggers.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ptr::null_mut;

@@ -1,4 +1,4 @@
-//! From uses of relations to accesses: `spec/scheduling.md`, "What a statement contributes".
+//! Turns uses of relations into accesses: `spec/scheduling.md`, "What a statement contributes".
 use std::collections::{BTreeSet, HashMap};
 
 use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};

@@ -1,4 +1,4 @@
-//! Values of PostgreSQL's types as those of access sets.
+//! Converts values of PostgreSQL's types into values of access sets.
 use std::ffi::CStr;
 
 use chainify_sched::value::{Class, Value};

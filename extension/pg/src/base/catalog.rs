@@ -1,4 +1,4 @@
-//! Look-ups in the system catalogs, and news that a relation changed.
+//! Look-ups in the system catalogs, and callbacks for changed relations.
 use std::cell::RefCell;
 use std::ffi::CStr;
 

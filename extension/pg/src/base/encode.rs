@@ -1,4 +1,4 @@
-//! Datums to the values of spec/formats.md, compiled once per column.
+//! Encodes datums as the values of spec/formats.md. The encoder is compiled once for each column.
 use chainify_codec::value::{self, Bound};
 use chainify_codec::{RowWriter, Tag, ValueError};
 use pgrx::pg_sys;

@@ -1,13 +1,14 @@
-//! Whether what was looked up by name, or allowed, may now be something else.
+//! Tells when a result of an earlier look-up by name, or of an earlier check, may be out of date.
 //!
 //! PostgreSQL tells every session of changed definitions: of a relation by its number, of a row of
-//! another catalog by a hash of its key. A message counts as a new generation, but for temporary
-//! relations of other sessions and their row types: no name leads there. A session notes messages
-//! when they come, which may be anywhere, and looks into them when somebody asks, in a transaction.
+//! another catalog by a hash of its key. Each message begins a new *generation*. Temporary
+//! relations of other sessions and their row types are the exception: no name leads to them.
+//! Messages may arrive anywhere, so a session only notes them then, and reads them later inside a
+//! transaction.
 //!
-//! A temporary relation may be gone before anybody asks. Its number then tells: PostgreSQL gives
-//! numbers in ascending order, and what got its own after the last look, and is gone now, has been
-//! used by nothing in this session.
+//! A temporary relation may be gone by that time. PostgreSQL gives OIDs in ascending order. So
+//! nothing in this session has used a relation that got its OID after the last reading and is gone
+//! now.
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 

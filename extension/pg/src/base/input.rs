@@ -1,4 +1,4 @@
-//! Values of spec/formats.md back to values of PostgreSQL's types.
+//! Converts values of spec/formats.md back to values of PostgreSQL's types.
 use chainify_codec::Value;
 use pgrx::pg_sys;
 

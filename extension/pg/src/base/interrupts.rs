@@ -1,4 +1,4 @@
-//! Cancels of the session's statement that come at the wrong moment.
+//! Holds back cancels of the session's statement that come at the wrong moment.
 use pgrx::pg_sys;
 
 /// Runs `f` without being cancelled. A cancel that comes meanwhile is met at the next look for

@@ -1,9 +1,10 @@
-//! A bound of what this process keeps in memory while it runs what clients sent.
+//! A bound on the memory of this process while it runs clients' statements.
 //!
-//! PostgreSQL bounds a value (1 GB), and not how many a statement keeps. One that collects values
-//! in an array takes all memory of the machine. The kernel then ends the server, in every
-//! organisation alike, and again whenever the block is executed. A timer looks at this process
-//! here, and cancels what runs. A value or two that are made between two looks come on top.
+//! PostgreSQL bounds the size of a value (1 GB), but not the number of values that a statement
+//! keeps. A statement that collects values in an array can take all memory of the machine. The
+//! kernel then ends the server, in every organisation alike, and again each time the block is
+//! executed. So a timer measures this process, and cancels the statement. The process can exceed
+//! the bound by the values made between two measurements.
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The hook that stood in a place of PostgreSQL's before ours.
+//! The hook that another library had installed before ours, which ours calls.
 use std::sync::OnceLock;
 
 /// A hook's successor, which ours calls. It is the same in all sessions of a server, so that it

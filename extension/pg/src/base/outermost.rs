@@ -1,4 +1,5 @@
-//! Whether the next query to be planned is a statement that we run, or one inside of it.
+//! Whether the next query to be planned is a statement that this extension runs, or one nested
+//! inside it.
 use std::cell::Cell;
 
 thread_local! {

@@ -1,7 +1,7 @@
-//! Whether the session does work of the ledger: it executes a block, or repairs.
+//! Whether the session works for the ledger: executes a block, or repairs.
 //!
 //! Hooks of the executor ask for each statement, and most statements are those of blocks. So the
-//! answer is one static of the process: a variable of a thread costs a call.
+//! answer is in a process-wide static, since access to a thread-local variable costs a call.
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static RUNS: AtomicBool = AtomicBool::new(false);

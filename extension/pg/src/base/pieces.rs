@@ -1,12 +1,12 @@
-//! Sets that a function gives in pieces, from a query that stays open between its calls.
+//! Functions that return a set in pieces, from a query that stays open between their calls.
 //!
 //! PostgreSQL calls such a function once for each value (funcapi.h, value per call). So the first
 //! piece goes out before the last row is read, and memory holds the rows of one piece.
 //!
-//! The query has no portal, but is the executor's alone, like those of functions in SQL
-//! (functions.c). Its locks and memory belong to the query that takes the set, and end with that or
-//! are held over a COMMIT with it. A portal would be one more cursor of the session, which the
-//! session could close, and which a COMMIT would close or refuse.
+//! The query runs in the executor without a portal, as queries of SQL functions do (functions.c).
+//! Its locks and memory belong to the calling query. They end with the calling query, or survive a
+//! COMMIT together with it. A portal would be one more cursor of the session: the session could
+//! close it, and a COMMIT would close or refuse it.
 use std::mem::{replace, size_of};
 use std::ptr::null_mut;
 

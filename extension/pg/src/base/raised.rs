@@ -1,7 +1,9 @@
-//! Errors seen where they are raised: a function that catches one leaves no other trace of it.
+//! Notes errors at the moment when they are raised, because a function that catches an error leaves
+//! no other trace of it.
 //!
 //! PostgreSQL calls the callbacks of `error_context_stack` for every report, before anything can
-//! catch it. Ours sits below whatever a transaction runs and adds nothing to the report.
+//! catch it. Our callback is below those of the transaction's statements, and adds nothing to the
+//! report.
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void, CStr};
 

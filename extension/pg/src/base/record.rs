@@ -1,4 +1,4 @@
-//! Rows as values: arguments `f(t)` where `t` is a table's alias, and columns of results.
+//! Rows as values: an argument `f(t)` where `t` is a table's alias, or a column of a result.
 
 use pgrx::pg_sys;
 

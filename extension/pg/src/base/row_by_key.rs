@@ -1,5 +1,5 @@
-//! The rows of a table with a key, by the index of its primary key and without the planner. That
-//! would compute expressions of the table's owner (invariant X11).
+//! Finds the rows of a table with a given key in the index of its primary key, without the planner.
+//! The planner would evaluate expressions of the table's owner (invariant X11).
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;

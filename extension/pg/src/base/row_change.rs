@@ -1,4 +1,4 @@
-//! Rows of the ledger's own tables, changed without a plan.
+//! Changes rows of the ledger's own tables without a plan.
 use pgrx::pg_sys;
 
 use crate::base::cell::Cell;

@@ -1,4 +1,4 @@
-//! A whole relation read under one snapshot, a few pages at a time, without a lock in between.
+//! Reads a whole relation under one snapshot, a few pages at a time, without a lock in between.
 //! Sessions that want to change its definition or to rewrite it wait for one slice at most.
 
 use pgrx::pg_sys;

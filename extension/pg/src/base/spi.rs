@@ -2,9 +2,9 @@
 //!
 //! Invariant X11: the ledger's own SQL runs under `pg_catalog, pg_temp` and nothing else, whatever
 //! the caller, its role or a function has set. Its only ways are [`query`], [`execute`],
-//! [`query_once`], [`crate::base::cursor::Cursor`] and [`crate::base::pieces`], which see
-//! to that. The client's own texts are read under the client's path, as the client: the names that
-//! it gives by [`as_caller`], its statements by `run/client_plan.rs`.
+//! [`query_once`], [`crate::base::cursor::Cursor`] and [`crate::base::pieces`], which set that
+//! path. The client's own texts are parsed as the client, under the client's path: names by
+//! [`as_caller`], statements by `run/client_plan.rs`.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;

@@ -1,10 +1,10 @@
 //! The form in which the ledger stores a value.
 //!
 //! PostgreSQL has several forms for equal values of some types: `1.5` and `1.50`, zero and minus
-//! zero, `json` with other white space. Their canonical bytes are the same (spec/formats.md), so a
-//! change from one form to another is none on the ledger. The stored form is the one that the
-//! canonical bytes read as. Rows that hold nothing else are equal in all organisations (invariant
-//! X16).
+//! zero, `json` with other white space. Their canonical bytes are the same (spec/formats.md), so
+//! the ledger does not see a change from one form to another. The stored form is the one that
+//! decoding the canonical bytes gives. Rows in which all values have it are equal in all
+//! organisations (invariant X16).
 use chainify_codec::decode_value;
 use pgrx::pg_sys;
 

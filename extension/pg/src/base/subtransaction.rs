@@ -1,4 +1,4 @@
-//! Subtransactions: what fails in one is undone alone.
+//! Subtransactions: a failure inside one undoes it alone.
 use std::cell::RefCell;
 
 use pgrx::pg_sys;

@@ -1,4 +1,4 @@
-//! Rows that come as texts, as results of functions.
+//! Returns rows whose values come as texts from SQL functions.
 use std::ffi::CString;
 
 use pgrx::pg_sys;

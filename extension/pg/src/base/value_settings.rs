@@ -1,4 +1,4 @@
-//! Settings that decide about the texts of values, as the ledger has them.
+//! Pins the settings that decide how values print (DateStyle and others) to the ledger's.
 use std::ffi::{c_char, c_int, CStr};
 
 use pgrx::pg_sys;

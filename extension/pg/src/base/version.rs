@@ -1,4 +1,5 @@
-//! The version of the extension's SQL objects beside that of this library, which knows no others.
+//! Compares the version of the extension's SQL objects with that of this library, which works with
+//! no other version.
 use std::cell::Cell;
 
 use pgrx::pg_sys;

@@ -1,5 +1,4 @@
-//! Statements of a DEPLOY transaction: what each of them asks for, as parsed, and which objects it
-//! is about.
+//! The parsed statements of a DEPLOY transaction, and the objects that each of them names.
 //!
 //! Nothing is decided here: `crates/rules` says what is allowed.
 use std::ffi::{c_char, CStr};

@@ -1,4 +1,4 @@
-//! Statements analysed but never run, for their author.
+//! Analyses statements without running them, for their author (`chainify.analyze`).
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 

@@ -1,5 +1,5 @@
-//! PostgreSQL's kinds of objects and parts of ALTER TABLE in the words of the rules, which say what
-//! the ledger follows.
+//! Translates PostgreSQL's kinds of objects, and of ALTER TABLE commands, into those of
+//! `crates/rules`.
 use chainify_rules::objects::{Object, Part};
 use pgrx::pg_sys;
 

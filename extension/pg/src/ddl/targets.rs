@@ -1,4 +1,4 @@
-//! Which objects a statement that changes definitions is about, looked up before it runs.
+//! Looks up the objects that a statement would change, before it runs.
 use std::ffi::CStr;
 use std::ptr::NonNull;
 

@@ -2,7 +2,7 @@
 //!
 //! Nodes are visited by PostgreSQL's own walker, one generation at a time: its callback only notes
 //! pointers, so that no look-up can raise inside it. Every pointer here belongs to one query tree,
-//! which outlives the description's making.
+//! which lives until the description is complete.
 use std::collections::HashMap;
 use std::ffi::{c_char, CStr};
 use std::ptr::NonNull;

@@ -1,6 +1,6 @@
-//! Makes a query say all that it does, before it is described and planned. The query gets the
-//! arguments that a call leaves to their defaults, which the planner would put in unseen, and the
-//! ledger's own functions in place of PostgreSQL's on sequences.
+//! Completes a query before it is described and planned. It inserts default arguments of calls,
+//! which only the planner would insert otherwise. It also replaces PostgreSQL's sequence functions
+//! by the ledger's own.
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 

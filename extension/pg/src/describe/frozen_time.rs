@@ -1,5 +1,6 @@
-//! Literals that read the clock. The parser reads a literal once, and a plan that a session keeps
-//! has what it read: 'now' stays the time of the block in which the session planned the statement.
+//! Literals that read the clock. The parser evaluates a literal once, and a plan that a session
+//! keeps contains the value: 'now' stays the time of the block in which the session planned the
+//! statement.
 use std::ffi::CStr;
 
 use chainify_sqltext::{has_word, string_at};

@@ -1,8 +1,8 @@
-//! Which relations a statement names, and what it asks of them.
+//! The relations that a statement names, and the rights on them that it needs.
 //!
-//! In 15 the range table says both, and a view has an entry of its own beside that of its query. 16
-//! moved what is asked into a list of its own, which an entry points into, and has the entry of a
-//! view's query name the view.
+//! In PostgreSQL 15 the range table has both, and a view has an entry of its own beside that of its
+//! query. PostgreSQL 16 moved the rights into a separate list, and the entry of a view's query
+//! names the view.
 use std::sync::OnceLock;
 
 use pgrx::pg_sys;

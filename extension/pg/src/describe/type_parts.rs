@@ -1,4 +1,4 @@
-//! The types that values of a type are made of.
+//! The element, range, field and base types of a type.
 use std::cell::RefCell;
 use std::collections::HashMap;
 

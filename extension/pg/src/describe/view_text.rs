@@ -1,9 +1,10 @@
-//! The query of a view in one wording for all majors: that of PostgreSQL 15.
+//! Prints the query of a view as PostgreSQL 15 does, on all majors.
 //!
 //! PostgreSQL names the table of a column where a query has several entries in its range table.
 //! Until 15 the query of each view has two more, for rules: OLD and NEW. So a view of one table
 //! reads `SELECT item.id FROM item` in 15, and `SELECT id FROM item` since 16. Organisations with
-//! different majors hash the same text, so the two are put back for as long as the text is made.
+//! different majors must hash the same text. So the two entries are put back while the text is
+//! printed.
 use std::ffi::{c_char, CStr};
 
 use pgrx::pg_sys;

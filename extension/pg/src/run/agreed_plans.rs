@@ -1,13 +1,14 @@
-//! Plans of a block's statements: a function of the statement and of the agreed definitions.
+//! Makes the plans of a block's statements a function of the statement and of the agreed
+//! definitions.
 //!
 //! A plan decides for which rows an expression is computed, and so whether `10 / b` meets a zero.
-//! In a block the planner therefore sees what all organisations have in common (invariant X12):
+//! In a block the planner therefore sees only facts that all organisations share (invariant X12):
 //! * its settings have PostgreSQL's defaults, also inside functions that set them;
 //! * every ledger table, and each of its partitions and indexes, has the same size, and there are
 //!   no statistics;
-//! * indexes come in the order of their definitions. One that is no unique key is an organisation's
-//!   own. It serves queries whose conditions cannot raise an error.
-//!   Where their results can, it gives rows in the order in which the table has them.
+//! * indexes come in the order of their definitions. An index that is no unique key is an
+//!   organisation's own. It is used for queries whose conditions cannot raise an error. If their
+//!   results can raise one, it returns rows in the order of the table.
 //!
 //! Settings are pinned for planning alone: execution keeps the memory that the operator gave it.
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! How a table's indexes learn of many rows. Some kinds need to hear of fewer rows, some of all
-//! rows at the end.
+//! Inserts many rows into a table's indexes. Some kinds of indexes need an entry for only some of
+//! the rows, and some are filled at the end.
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;

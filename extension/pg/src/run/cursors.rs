@@ -1,5 +1,5 @@
-//! Cursors of PL/pgSQL in a transaction of the ledger, and what else its functions could be told of
-//! the session.
+//! Hides the session's earlier life from PL/pgSQL functions in a ledger transaction: names of
+//! cursors, and others.
 //!
 //! PostgreSQL numbers the cursors without a name in the session's whole life, and loops count too.
 //! A cursor variable without a value gets a name here, from a count of the transaction's own.

@@ -6,7 +6,7 @@
 //! beginning. The next execution of the plan sets what belongs to an execution (snapshot, command,
 //! parameters, receiver), and has its rights on tables checked as ever.
 //!
-//! Invariant X10: an execution with a kept state does what one that starts anew does.
+//! Invariant X10: an execution with a kept state gives the same result as one that starts anew.
 //!
 //! A kept state has a memory context and a resource owner of its own, so that what it holds (open
 //! relations, their locks) outlives the subtransaction that used it. The end of that subtransaction

@@ -1,10 +1,9 @@
-//! Whether an index that tells its rows in bitmaps alone, as GIN and BRIN do, finds those of its
-//! table.
+//! Checks an index that returns rows only as bitmaps, as GIN and BRIN do.
 //!
-//! It is asked for rows by the values that they have, for other rows each time. An answer may hold
-//! many other rows, and cost more to find. So about one question is put for as many rows as the
-//! answer before held, and as entries were read for it. All answers together cost about as much as
-//! reading the table.
+//! Each check looks rows up by their values, a different sample each time. The bitmap of a look-up
+//! may have many other rows, and be slow to make. So after a look-up the check skips about as many
+//! rows as the bitmap had, and as entries were read for it. All look-ups together cost about as
+//! much as reading the table.
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 

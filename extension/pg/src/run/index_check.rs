@@ -1,11 +1,11 @@
-//! Whether an index finds the rows of its table: what a scan of the index gives, beside what a scan
-//! of the table does.
+//! Checks that an index finds the rows of its table, by comparing a scan of the index with a scan
+//! of the table.
 //!
-//! Both see one snapshot. Each row is to be found once, and where the index keeps whole columns,
-//! under the values that it has, in the order that the columns' types say now. A B-tree is also
-//! asked for an eighth of the rows by their values, for others each time. Reading it from end to
-//! end does not show that its inner pages lead to them. A hash index is not read from end to end:
-//! it is asked for each row. GIN and BRIN indexes tell no single rows: see [`index_bitmap`].
+//! Both see one snapshot. The index must have each row once. Where it stores whole columns, the
+//! entry must have the row's values, and entries must be in the order of the columns' types. An
+//! eighth of the rows of a B-tree, other ones each time, is also looked up by value: reading the
+//! leaves does not show that the inner pages lead to them. For a hash index each row is looked up.
+//! For GIN and BRIN indexes see [`index_bitmap`].
 //!
 //! [`index_bitmap`]: super::index_bitmap
 use std::ptr::null_mut;

@@ -1,9 +1,10 @@
 //! Plans of the ledger's own SQL over users' tables (invariant X11).
 //!
-//! The planner computes what it can of CHECK constraints, and of the expressions and conditions of
-//! indexes and statistics. So it calls functions of the table's owner, as the current role, which
-//! is a superuser in own SQL. Here it works as the owner instead, who can leave nothing behind. The
-//! statement was analysed before and runs afterwards, both as the current role.
+//! The planner evaluates constant parts of CHECK constraints, and of the expressions and conditions
+//! of indexes and statistics. So it may call functions of the table's owner as the current role,
+//! which is a superuser in the ledger's own SQL. Here the planner runs as the owner instead, in a
+//! context in which the owner's code can change nothing. The statement was analysed before and runs
+//! afterwards, both as the current role.
 use std::ptr::{null_mut, NonNull};
 
 use pgrx::pg_sys;

@@ -1,8 +1,9 @@
 //! Notes on plans: templates of what a query accesses, made while it is planned and needed when it
 //! runs, with values.
 //!
-//! A plan is copied before it is kept, so it carries the number of its note as an invalidation item
-//! of a cache that there is not. Such items are copied with the plan, and this one never matches.
+//! A plan is copied before it is kept. So the number of its note travels in the plan as an
+//! invalidation item for a cache that does not exist. PostgreSQL copies such items with the plan,
+//! and this one never matches.
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Every query on its way to the planner, described.
+//! The planner's hook: describes every query before it is planned.
 //!
 //! The planner is where a query is whole: views, defaults, generated columns and policies are in.
 //! Every statement of a function, stored as text or as tree, comes by before it runs for the first

@@ -1,5 +1,5 @@
-//! PL/pgSQL's own interface for those who watch its functions and statements, and the beginning and
-//! end of a transaction of the ledger for them.
+//! PL/pgSQL's plugin interface, which reports functions and statements, and the work on PL/pgSQL's
+//! state at the beginning and end of a ledger transaction.
 use std::cell::UnsafeCell;
 use std::ptr::{null_mut, NonNull};
 use std::sync::OnceLock;

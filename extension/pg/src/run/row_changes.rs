@@ -1,8 +1,8 @@
-//! Statements that change one row each, and whose AFTER triggers run when all of them are done.
+//! Runs statements that change one row each, and their AFTER triggers when all of them are done.
 //!
-//! A statement that changed rows in another database has left changes of each row, those of its
-//! foreign keys' actions included. Made again one by one, they must meet no trigger in between: a
-//! deleted parent would take its children along before their own changes come.
+//! A write set names the change of each row, also of rows that foreign keys' actions changed. While
+//! these changes are made one by one, no trigger may run in between: deleting a parent would delete
+//! its children before the write set's own changes of them.
 use std::ptr::null_mut;
 
 use pgrx::pg_sys;

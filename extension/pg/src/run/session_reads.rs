@@ -1,5 +1,5 @@
-//! The rows that the queries of a session read, as predicates: noted by the planner's hook, shown
-//! by that of the executor.
+//! The predicates under which a session's queries read rows. The planner's hook notes them, and the
+//! executor's hook reports them with values.
 //!
 //! Source: precision locking, by the bounds that conditions put on columns (spec/scheduling.md,
 //! "What a statement contributes").

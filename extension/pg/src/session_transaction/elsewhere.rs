@@ -1,5 +1,5 @@
-//! A statement alone in its transaction that is not executed here: the callback has it executed
-//! and says how many rows it changed.
+//! A statement alone in its transaction that all organisations execute as SQL, in place of this
+//! session. The callback submits it and returns the number of changed rows.
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr::null;

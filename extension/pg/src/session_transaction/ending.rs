@@ -1,4 +1,5 @@
-//! The end of a session's transaction that has the part: what the callbacks take goes its own way.
+//! The end of a transaction with a ledger part: the callbacks take its changes, and the part is
+//! undone.
 use std::ffi::c_int;
 
 use pgrx::pg_sys;

@@ -2,7 +2,7 @@
 //! beside the ledger. They are held until the transaction's changes are applied here or refused.
 //!
 //! Invariant W5: no other session gets such a lock between the undo of the part and that moment.
-//! The session itself holds it meanwhile, which outlives its transaction.
+//! The lock is made one of the session, so that it outlives the transaction.
 use std::cell::{Cell, RefCell};
 
 use crate::base::held_locks::{self, Held};

@@ -1,4 +1,4 @@
-//! The messages that a session sends to its client, on their way.
+//! Watches the protocol messages from a session to its client, and can hold them back.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 

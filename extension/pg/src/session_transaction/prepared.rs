@@ -1,5 +1,5 @@
-//! The rest of a transaction that is prepared, so that it can be ended as the taken work ends: also
-//! after a crash, by the maintenance worker (W4).
+//! Prepares the rest of a transaction, so that it can be committed or rolled back as the ledger
+//! transaction ends. After a crash the maintenance worker does so (W4).
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;

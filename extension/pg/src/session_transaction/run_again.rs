@@ -1,6 +1,7 @@
-//! Runs a statement that a client sent once more, as PostgreSQL ran it, with the same values.
+//! Runs a client's statement a second time, with the same values.
 //!
-//! Sessions that lost a row to others take turns for it, so that each comes to its end.
+//! Sessions that lost a conflict on the same row wait for each other, so that each of them succeeds
+//! in the end.
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::{null, null_mut};

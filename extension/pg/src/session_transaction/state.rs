@@ -1,4 +1,4 @@
-//! How far the session's transaction is, and the callbacks of the extension.
+//! The state of the session's transaction, and the callbacks of the extension.
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! A statement of a session, as far as it may need the part of the transaction that is undone.
+//! A statement of a session, with the facts that decide whether it must run in the ledger part.
 use std::ffi::c_int;
 
 use pgrx::pg_sys;

@@ -1,5 +1,5 @@
 //! Cancelling a session's statement, or ending the session, as pg_cancel_backend and
-//! pg_terminate_backend do; or making it look whether it has to give up its transaction.
+//! pg_terminate_backend do; or making it check whether it has to give up its transaction.
 use std::ffi::c_int;
 
 use pgrx::pg_sys;

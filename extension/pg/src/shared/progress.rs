@@ -1,7 +1,7 @@
-//! How far long verifications are, for other sessions to see: a few places in shared memory.
+//! The progress of long verifications, in shared memory, for other sessions to see.
 //!
 //! No decision depends on these fields, and one process alone writes each, so there is no lock. A
-//! reader may see a place between two of its writes. A place whose process is gone is free.
+//! reader may see an entry half written. The entry of a process that has ended is free.
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::null_mut;

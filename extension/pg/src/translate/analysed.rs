@@ -1,4 +1,4 @@
-//! A text or a tree, analysed and described.
+//! Analyses and describes a query, from its text or its tree.
 use std::ptr::NonNull;
 
 use chainify_dialect::query::Query;

@@ -1,10 +1,10 @@
-//! Rows of the worker's answer that go to the client as the worker sent them.
+//! Passes rows of the worker's answer to the client as the worker sent them.
 //!
-//! A DataRow message of texts is the same whichever of the two writes it, as long as the session
-//! shows values as the worker does. So no value is read here, and none is written again.
+//! A DataRow message of texts is the same from the worker and from PostgreSQL, as long as the
+//! session prints values as the worker does. So no value is decoded and encoded again.
 //!
-//! The rows pass the executor as rows of NULLs: it counts them and stops where it always does. A
-//! receiver of ours stands in front of the client's, and sends the message in their place.
+//! The executor sees rows of NULLs, so that it counts them and applies LIMIT as ever. A
+//! DestReceiver in front of the client's sends the worker's message in their place.
 use std::ffi::{c_char, c_int, CStr};
 
 use pgrx::pg_sys;

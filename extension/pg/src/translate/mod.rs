@@ -1,4 +1,5 @@
-//! Analysed queries as the analytics worker's dialect sees them (spec/analytics.md).
+//! Describes analysed queries for `crates/dialect`, which writes them for the analytics worker
+//! (spec/analytics.md).
 //!
 //! A text is parsed and analysed as the caller, under the caller's search_path; nothing of it runs
 //! but functions of constants, which the planner would compute as well.

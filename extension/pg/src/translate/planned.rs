@@ -1,4 +1,4 @@
-//! SELECTs of a session that the analytics worker may answer: seen when they are planned.
+//! Finds SELECTs of a session that the analytics worker may answer, when they are planned.
 //!
 //! PostgreSQL's own plan is made in any case. It has the cost, and it is what runs when the worker
 //! does not answer ([`super::scan`]).

@@ -1,8 +1,8 @@
-//! Whether finding the rows of a query can raise an error: then it shows which rows a plan looks
-//! at.
+//! Whether finding the rows of a query can raise an error. Such an error would show which rows the
+//! plan looked at.
 //!
-//! Finding rows is comparing columns, parameters and constants by PostgreSQL's own comparisons, and
-//! what puts such comparisons together. Everything else counts as what may raise.
+//! Comparisons of columns, parameters and constants by PostgreSQL's own operators raise no error,
+//! nor do AND, OR and NOT of them. Every other expression counts as one that may raise an error.
 use std::ffi::c_void;
 use std::ptr::null_mut;
 

@@ -1,11 +1,11 @@
-//! Which literals of a text may become parameters without changing what it does, by PostgreSQL's
-//! own parse tree.
+//! Decides from PostgreSQL's parse tree which literals of a text may become parameters without
+//! changing its result.
 //!
 //! Literals stay in the text when the grammar or the analyser reads them as more than a value
 //! (ORDER BY 1, type modifiers, typed literals, arbiter predicates). So do literals that the
 //! planner folds: an error in folding, as of `1/0`, comes before any row is looked at, and a branch
-//! folded away never raises one. Sums and products of small integers have no error: they are taken
-//! when the values are small, text by text ([`Slot::small`]).
+//! folded away never raises one. Sums and products of small integers raise no error, so small
+//! integers become parameters; each text is checked for that ([`Slot::small`]).
 use std::ffi::{c_void, CStr};
 
 use chainify_sqltext::{has_word, Kind, Literal};

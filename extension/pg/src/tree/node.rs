@@ -1,4 +1,4 @@
-//! A node of a query tree, what is right below it, and the functions it calls.
+//! A node of a query tree, its children, and the functions that it calls.
 use std::ffi::c_void;
 use std::ptr::NonNull;
 

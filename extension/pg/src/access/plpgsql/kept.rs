@@ -3,7 +3,7 @@
 //!
 //! A compiled function holds the types that its text named, and plans of its statements. PostgreSQL
 //! keeps it until the function's row changes. This file forgets a function, so that its next call
-//! compiles it, where it could be another one in a new session:
+//! compiles it, in the cases where a new session could compile it differently:
 //! * definitions changed since it was compiled, or since its statements were planned;
 //! * an ordinary statement called it, with the session's own settings;
 //! * the columns of its records may differ from call to call;
@@ -15,7 +15,8 @@
 //! States of simple expressions are kept until the block ends. They have checked that the role may
 //! execute the functions that they call. Another role starts them anew.
 //!
-//! Invariant X13: at the beginning of a transaction the kept functions do what new ones do.
+//! Invariant X13: at the beginning of a transaction, a kept function behaves like a newly compiled
+//! one.
 //!
 //! PostgreSQL never frees the structure of a function, only what it points to. Without the number
 //! of the transaction that made the function's row, it is never current.

@@ -1,4 +1,4 @@
-//! The statements of a PL/pgSQL function, for what can be told of them before it runs.
+//! The statements of a PL/pgSQL function, for checks before it runs.
 use std::ffi::c_char;
 use std::ptr::{null_mut, NonNull};
 

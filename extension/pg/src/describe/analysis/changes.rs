@@ -1,4 +1,5 @@
-//! The changes of a level, and whether rows meet on the way that do not meet in the end.
+//! The changes of a level, and whether two rows can have the same key in the middle of the
+//! statement although they differ at its end.
 use std::ptr::NonNull;
 
 use pgrx::pg_sys;

@@ -1,4 +1,4 @@
-//! Values that are refused, or read in one database otherwise than in another, by their types.
+//! Finds values whose types are refused, or whose texts two databases may read differently.
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
