@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Mempool is what waits for the order.
+// Mempool holds the bundles that wait for the order.
 type Mempool interface {
-	// Reap returns what waits, in its order, of at most bytesMax bytes; -1: all of it. nil: that is
+	// Reap returns waiting bundles in their order, at most bytesMax bytes; -1: all. nil: they are
 	// not known.
 	Reap(bytesMax int64) [][]byte
 }
@@ -97,7 +97,7 @@ func (c *comeback) admitted(count int64) {
 	}
 }
 
-// take gives, once for each begin, after how long they had come.
+// take returns, once for each begin, the time after which they had come.
 func (c *comeback) take() (after time.Duration, began bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,14 +107,14 @@ func (c *comeback) take() (after time.Duration, began bool) {
 }
 
 // gather holds back a proposal that certifies a ledger block until as many transactions have come
-// as that block had, at most for opt.Gather. It returns what the mempool holds then. It waits
-// shorter after each time that not all came.
+// as that block had, at most for opt.Gather. It returns the contents of the mempool at that time.
+// The wait is shorter after each time that not all came.
 //
 // Clients of that block got their answers on live votes a moment ago, and are about to submit their
 // next transactions. Without the wait, these would miss this order block, which would carry nothing
-// but the certificate. They would then wait for it and for their own. Once clients are in two
-// groups that take turns, nothing would bring them together again. For clients that do not come
-// back at once it soon waits no more.
+// but the certificate. They would then wait for it and for their own. Clients would then split into
+// two groups that alternate, and stay so. For clients that do not come back at once the wait soon
+// becomes short.
 func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]byte {
 	most := a.opt.Gather
 	if a.opt.Mempool == nil || most <= 0 {
@@ -156,8 +156,8 @@ func (a *App) await(ctx context.Context, limit time.Duration) bool {
 	return true
 }
 
-// expect notes, before a ledger block is decided, how many transactions will have come when all its
-// clients have submitted another.
+// expect notes, before a ledger block is decided, the number of transactions to wait for: one more
+// for each transaction of the block.
 func (a *App) expect(transactions int) {
 	a.expected.Store(a.admitted.Load() + int64(transactions))
 }
@@ -165,7 +165,7 @@ func (a *App) expect(transactions int) {
 // prepared notes when a proposal of this node for a height was made.
 func (a *App) prepared(height int64) { a.ownHeight, a.ownMade = height, time.Now() }
 
-// prevoted notes that the prevotes on the proposal of a height are there.
+// prevoted notes that the prevotes on the proposal of a height have arrived.
 func (a *App) prevoted(height int64) {
 	if height == a.ownHeight {
 		a.patience.came(time.Since(a.ownMade))

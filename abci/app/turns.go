@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// An organisation whose transactions are slow, but end in the time of a block, would have all
-// others wait for them in every block. So it waits turnsLeft times as long as these took longer
-// than quick ones, before a proposal of this node has more of it. While nobody else has anything,
-// it does not wait. This is local and enters no hash: another proposer may propose what one holds
-// back.
+// Slow transactions of one organisation, which still end in the time of a block, would make all
+// others wait in every block. So after such transactions this node proposes nothing of that
+// organisation for a time: turnsLeft times the time by which they exceeded quick ones. It does not
+// wait while no other organisation has transactions. The rule is local and enters no hash: another
+// proposer may propose bundles that this one holds back.
 const (
 	turnsLeft = 2
-	turnsMax  = 30 * time.Second // that an organisation waits at most
-	// Others have something when they had in one of so many ledger blocks, the last of them
-	// certified so long ago at most.
+	turnsMax  = 30 * time.Second // the longest wait of an organisation
+	// Other organisations count as having transactions if they had some in one of this many last
+	// ledger blocks, and the last one was certified this recently.
 	othersBlocks = 3
 	othersIdle   = time.Second
 )
 
-// turns says which organisations' bundles wait.
+// turns decides which organisations' bundles wait for a later proposal of this node.
 type turns struct {
 	mu        sync.Mutex // guards all below
 	waits     map[string]time.Time
@@ -28,7 +28,7 @@ type turns struct {
 	certified time.Time // when the last one was, here
 }
 
-// slow notes by how much the transactions of organisations took longer than quick ones.
+// slow notes for each organisation by how much its transactions exceeded quick ones.
 func (t *turns) slow(by map[string]time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *turns) slow(by map[string]time.Duration, now time.Time) {
 	}
 }
 
-// block notes a ledger block that was ordered, with whose transactions are in it.
+// block notes an ordered ledger block, with the organisations that have transactions in it.
 func (t *turns) block(number uint64, organisations map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

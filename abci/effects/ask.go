@@ -10,8 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ask asks other organisations one after the other, as inquiry and turns decide. open begins what a
-// node tells, use takes it in.
+// ask asks other organisations one after the other, in an order that inquiry and turns decide. open
+// starts reading from a node, and use applies the data.
 func ask[From interface{ Close() }](
 	ctx context.Context, s *Shell, q inquiry, number uint64, hash wire.Hash,
 	open func(ctx context.Context, node string, number uint64, hash wire.Hash) (string, From, error),
@@ -24,7 +24,7 @@ func ask[From interface{ Close() }](
 				return ctx.Err()
 			}
 			s.log.Info("nothing told by another node", "peer", node, "block", number, "reason", err)
-			s.turns.wasNoHelp(node) // it may be cut off, and each question to it takes its time
+			s.turns.wasNoHelp(node) // it may be cut off, and each question to it would take the full time limit
 			continue
 		}
 		err = use(ctx, organisation, from)
@@ -68,8 +68,8 @@ func (s *Shell) restore(ctx context.Context, a Repair) (rows []backend.RowDeviat
 	return rows, err
 }
 
-// restoreBlock takes a block from another organisation. None has all the time: one that dawdles
-// leaves some for the next.
+// restoreBlock takes a block from another organisation. Each organisation gets a part of the time,
+// so that a slow one leaves some for the next.
 func (s *Shell) restoreBlock(ctx context.Context, a RestoreBlock) error {
 	if s.opt.Others == nil {
 		return fmt.Errorf("%w: none can be asked", backend.ErrNoHelp)
@@ -120,7 +120,7 @@ func (s *Shell) adopt(ctx context.Context, a Adopt) (x backend.Execution, err er
 	return x, err
 }
 
-// accuse names an organisation that told what is false, where there is a proof.
+// accuse reports an organisation that sent false data, where there is a proof.
 func (s *Shell) accuse(a accuse.Accusation, proven bool) {
 	if !proven {
 		return

@@ -4,8 +4,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// decide starts the next operation when none is under way (E4), and cuts short an execution nobody
-// wants any more.
+// decide starts the next operation when none is under way (E4), and cancels an execution whose
+// result is no longer needed.
 func (c *Core) decide() {
 	c.checkProven()
 	if c.op == nil {
@@ -40,7 +40,7 @@ func (c *Core) next() Action {
 		return Join{}
 	}
 	if len(c.records) > 0 {
-		return c.records[0] // this process alone knows what cured it
+		return c.records[0] // the cure is recorded nowhere else
 	}
 	if a := c.prove(); a != nil {
 		return a
@@ -153,7 +153,7 @@ func (c *Core) ladderOf(n uint64) *ladder {
 	return &c.ladder
 }
 
-// cure repairs what the scrubber found, at the position and without a block that waits for it.
+// cure repairs the scrubber's findings, as of the last committed block.
 func (c *Core) cure() Action {
 	if p := c.position; p.Deviates && c.finding.due(c.nowMS) && c.proven {
 		return Repair{Step: c.cfg.Steps[c.finding.by], Number: p.Number, Certified: p.Hash, Deviating: p.Number}
@@ -181,7 +181,7 @@ func (c *Core) advance() Action {
 	l := c.ladderOf(n)
 	if l.needRepair {
 		if !c.proven {
-			return nil // cannot be: what is decided follows a certified block, and prove has fetched that
+			return nil // cannot happen: a decided block follows a certified one, and prove has fetched its certificate
 		}
 		return Repair{Step: c.cfg.Steps[l.by], Number: n - 1, Certified: c.position.Hash, Deviating: n, Found: l.found}
 	}
@@ -198,8 +198,8 @@ func (c *Core) advance() Action {
 	return x
 }
 
-// prove fetches the certificate of the block at the position: what does not continue the certified
-// ledger need not go on.
+// prove fetches the certificate of the database's last block: a database that does not continue the
+// certified ledger must not go on.
 func (c *Core) prove() Action {
 	if p := c.position.Number; !c.proven && p > 0 && p <= c.certified && c.certs[p] == nil {
 		return FetchOrdered{Number: p}
@@ -207,7 +207,8 @@ func (c *Core) prove() Action {
 	return nil
 }
 
-// checkProven compares the block at the position with its certificate, once that is known.
+// checkProven compares the database's last block with its certificate, once the certificate is
+// known.
 func (c *Core) checkProven() {
 	cert := c.certs[c.position.Number]
 	if !c.known || c.proven || cert == nil || c.excluded != "" {
@@ -239,11 +240,12 @@ func (c *Core) housekeeping() Action {
 	return FetchOrdered{Number: m}
 }
 
-// overdueLooks is how many times LookMS a database under load is left unasked.
+// overdueLooks is how many times LookMS may pass before a database under load is asked for its
+// condition.
 const overdueLooks = 5
 
-// overdue is housekeeping that has waited long enough for a moment between blocks: a load may have
-// none.
+// overdue is housekeeping that does not wait for an idle moment any longer, since under load there
+// may be none.
 func (c *Core) overdue() Action {
 	switch {
 	case c.open != nil:
@@ -256,7 +258,7 @@ func (c *Core) overdue() Action {
 	return nil
 }
 
-// restorePast has another organisation tell a block that is not kept as agreed.
+// restorePast gets a stored block that is damaged from another organisation.
 func (c *Core) restorePast() Action {
 	if c.open != nil {
 		return nil
@@ -267,7 +269,7 @@ func (c *Core) restorePast() Action {
 	return nil
 }
 
-// look asks an idle database from time to time how it is.
+// look asks an idle database from time to time for its position and findings.
 func (c *Core) look() Action {
 	if c.cfg.LookMS == 0 || c.open != nil || c.nowMS < c.lookedMS+c.cfg.LookMS {
 		return nil

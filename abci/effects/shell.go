@@ -17,7 +17,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Outcomes is told what became of transactions, in block order. Its methods must not wait: the
+// Outcomes receives the outcomes of transactions, in block order. Its methods must not wait: the
 // event loop calls them.
 type Outcomes interface {
 	// Committed: the organisation's database holds the block, with these results.
@@ -26,33 +26,32 @@ type Outcomes interface {
 	Refused(results []wire.TxResult)
 }
 
-// Others reaches the databases of the other organisations. An operation that fails costs the
-// organisation its turn.
+// Others reaches the databases of the other organisations. After an operation that fails, another
+// organisation is asked.
 type Others interface {
 	// Nodes are those that can be asked now.
 	Nodes() []string
-	// Read begins what a node tells of the tables at the end of a block with this hash; the
-	// organisation is the one that signs it.
+	// Read opens a node's tables as of the end of the block with this hash, for reading. It returns
+	// the organisation that signs for the node.
 	Read(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Reading, err error)
-	// ReadPast is the same for a block as it is kept.
+	// ReadPast opens a node's stored blocks, for reading.
 	ReadPast(ctx context.Context, node string, number uint64, hash wire.Hash) (organisation string, from backend.Past, err error)
 }
 
-// Memory keeps an exclusion over restarts: it ends by the operator's word, not by a restart. Reason
-// is never empty.
+// Memory keeps an exclusion over restarts, since only the operator ends it. Reason is never empty.
 type Memory interface {
 	Excluded() (reason string, err error) // empty: not excluded
 	Exclude(reason string) error
 	Rejoin() error
 }
 
-// Watch is told what a shell does, for whoever measures it. Its methods must not wait.
+// Watch receives what a shell does, for logs and metrics. Its methods must not wait.
 type Watch interface {
-	// Ended: an operation on database or store took so long and ended so.
+	// Ended reports an operation on the database or the store, its time and its result.
 	Ended(operation string, took time.Duration, failure Failure)
-	// Happened: what is logged.
+	// Happened receives each report that is logged.
 	Happened(r Report)
-	// Accused: an organisation told, for recovery, what is false.
+	// Accused reports an organisation that sent false data for recovery.
 	Accused(a accuse.Accusation)
 }
 
@@ -64,8 +63,8 @@ type Options struct {
 	Others   Others // nil: recovery does without
 	Memory   Memory // nil: an exclusion ends with the process
 	Watch    Watch  // nil: nobody measures
-	// Ran is told how long executing so many transactions took, and by how much those of
-	// organisations took longer than quick ones. It must not wait. nil: nobody wants to know.
+	// Ran receives the number of executed transactions, their time, and for each organisation by
+	// how much its transactions exceeded quick ones. It must not wait. nil: not called.
 	Ran      func(transactions int, took time.Duration, slow map[string]time.Duration)
 	PastEach time.Duration // of one organisation for a block as it is kept; 0: a quarter of what the block may take
 	Logger   *slog.Logger
@@ -74,8 +73,8 @@ type Options struct {
 // Status is what a node shows of its effect consensus.
 type Status struct {
 	State string // as StatusResponse.state in spec/proto/node.proto
-	// Reason is of an exclusion, what recovery is about to do, why this machine fails, which block
-	// was adopted or who told what is false since the start.
+	// Reason explains the state: the cause of an exclusion or of this machine's failure, the next
+	// step of recovery, the adopted block, or the organisation that sent false data.
 	Reason        string
 	LastOrdered   uint64
 	LastCertified uint64
@@ -107,8 +106,8 @@ type Shell struct {
 	core    *Core
 	items   []item
 	voted   []wire.EffectVote // before the start
-	accused accuse.Accusation // of the last organisation that told what is false
-	// trouble is why an operation failed last by a fault of this database or its machine.
+	accused accuse.Accusation // of the last organisation that sent false data
+	// trouble is the reason of the last failure of this database or its machine.
 	trouble string
 	taking  taking // while a ledger is taken over
 
@@ -246,9 +245,9 @@ func (s *Shell) Hash(key wire.Key) (wire.Hash, bool) {
 // Rejoin lets an excluded organisation try again: its tables are repaired, then it goes on.
 func (s *Shell) Rejoin() { s.put(item{event: Rejoin{}}) }
 
-// GiveUp votes at once that a transaction of the pending block does not end: the one with this id,
-// or, without an id, at this place of this block. It returns which one once the vote is cast, and
-// false when the block is not under way here, or this organisation has voted on it.
+// GiveUp casts a stuck vote at once about a transaction of the pending block: the one with this id,
+// or, without an id, at this index of this block. It returns the block and index once the vote is
+// cast. False: the block is not being executed here, or this organisation has voted on it.
 func (s *Shell) GiveUp(number uint64, index uint32, id []byte) (uint64, uint32, bool) {
 	s.mu.Lock()
 	if len(id) > 0 {
@@ -440,7 +439,7 @@ func (s *Shell) answer(b *wire.OrderedBlock) {
 	s.blocks++
 	s.mu.Unlock()
 	if s.lastKey != b.Key() {
-		s.log.Error("results of a committed block are gone", "block", b.Number) // an invariant: none is executed between COMMIT and answer
+		s.log.Error("results of a committed block are gone", "block", b.Number) // cannot happen: no block is executed between COMMIT and its answer
 		return
 	}
 	s.opt.Outcomes.Committed(b, s.last.Results)

@@ -2,17 +2,17 @@ package effects
 
 import "fmt"
 
-// stall is a block that consent was given to and that this machine cannot execute. The machine's
-// stack is too small, or the server meets an error that it does not expect of itself. The tables
-// are not in doubt, so no step of recovery helps. The database executes the block again and again,
-// until an operator has mended the machine.
+// stall is a block with consent that this machine cannot execute. The machine's stack is too small,
+// or the server meets an error that it does not expect of itself. The tables are not in doubt, so
+// no step of recovery helps. The database executes the block again and again, until an operator has
+// mended the machine.
 type stall struct {
 	pauses
 	number uint64
 	why    string
 }
 
-// again books that the block failed, for this reason.
+// again notes that the block failed, and the reason.
 func (s *stall) again(number uint64, index uint32, why string, nowMS, leastMS, mostMS int64) {
 	if s.number != number {
 		*s = stall{number: number}
@@ -24,5 +24,5 @@ func (s *stall) again(number uint64, index uint32, why string, nowMS, leastMS, m
 // waits tells that the block is not executed yet.
 func (s *stall) waits(number uint64, nowMS int64) bool { return s.at(number) && nowMS < s.resumeMS }
 
-// at tells that the block failed, the last time that it was executed.
+// at reports whether the last execution of this block failed.
 func (s *stall) at(number uint64) bool { return s.number == number && s.failures > 0 }

@@ -31,13 +31,14 @@ func (c *Core) cast(b ballot) {
 	}
 }
 
-// abstains: this organisation may have voted on the execution, and does not know what (E5).
+// abstains reports that this organisation may have voted on the execution and does not know how
+// (E5).
 func (c *Core) abstains(k wire.Key) bool {
 	return c.unknown.Holds(k) && c.ballots.Of(k) == nil
 }
 
-// liveVotesCount: only when two sets of c organisations share more than a third of all may live
-// votes decide (E1).
+// liveVotesCount reports whether live votes may decide (E1): any two sets of c organisations must
+// share more than a third of all.
 func (c *Core) liveVotesCount(b *wire.OrderedBlock) bool {
 	return 3*b.Consent > 2*b.Organisations
 }
@@ -70,7 +71,7 @@ func (c *Core) agreeing(k wire.Key, hash wire.Hash) int {
 	return same
 }
 
-// cannotWin: so many votes differ from hash that c can no longer come together.
+// cannotWin reports that so many votes differ from hash that it can no longer get c votes.
 func (c *Core) cannotWin(b *wire.OrderedBlock, hash wire.Hash) bool {
 	_, others := c.count(b.Key(), hash)
 	return b.Organisations-others < b.Consent
@@ -102,7 +103,7 @@ func (c *Core) Vote(k wire.Key) (vote *wire.EffectVote, more bool) {
 		return nil, false
 	}
 	if c.position.AnewUntil > 0 && k.Number <= c.certified {
-		return nil, false // it voted when the block was pending, and no longer knows what
+		return nil, false // it voted when the block was pending, and no longer knows how
 	}
 	if own := c.ballots.Of(k); own != nil {
 		v := own.vote
@@ -124,7 +125,7 @@ func (c *Core) effectsVote(k wire.Key, hash wire.Hash, parts string) wire.Effect
 	return v
 }
 
-// soon: nothing but an execution, or a COMMIT and an execution, stands between now and a vote.
+// soon reports that only an execution, or a COMMIT and an execution, comes before the vote.
 func (c *Core) soon(k wire.Key) bool {
 	if !c.known || c.shelved == k {
 		return false
@@ -147,8 +148,8 @@ func (c *Core) soon(k wire.Key) bool {
 	return false
 }
 
-// Hash returns the LedgerBlockHash this node can reveal for an execution: what is certified,
-// committed or computed.
+// Hash returns the LedgerBlockHash of an execution that this node can reveal: the certified,
+// committed or computed one.
 func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 	if cert := c.certs[k.Number]; cert != nil && cert.Round == k.Round {
 		return cert.Hash, true
@@ -165,7 +166,7 @@ func (c *Core) Hash(k wire.Key) (wire.Hash, bool) {
 // State names what this node does, as in StatusResponse.state of spec/proto/node.proto.
 func (c *Core) State() string {
 	_, executing := c.op.(Execute)
-	_, repairing := c.op.(Repair) // an Adopt is of a ladder that recovers
+	_, repairing := c.op.(Repair) // Adopt needs no case: it happens only while the ladder recovers
 	switch {
 	case c.cfg.OrderingOnly:
 		return "ordering_only"

@@ -12,14 +12,15 @@ use crate::summaries::{BlockIndex, Due, Summaries};
 
 /// How often it looks for work.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a new worker looks whether another one has ended; that one looks for its node once a
-/// second, between its work.
+/// How often a new worker checks whether the earlier worker has ended. The earlier worker checks
+/// once a second, between pieces of work, whether its node is still there.
 const LOOKS_FOR_TURN: u32 = 5;
 /// Pauses of work that failed, and of work that gave way to a block.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 const AFTER_GIVING_WAY: Duration = Duration::from_secs(5);
-/// Reading the past rests so many times as long as a piece of it took, so it takes a tenth of a
-/// processor at most. The pause has a limit, for a piece that waited for something else.
+/// After a piece of the audit of earlier blocks, the audit rests this many times as long. So it
+/// takes a tenth of a processor at most. The pause has a limit, since a piece may have waited for
+/// something else.
 const PAST_RESTS: u32 = 9;
 const PAST_RESTS_MAX: Duration = Duration::from_secs(60);
 /// Changes folded, or read again, in one transaction.
@@ -31,7 +32,7 @@ const GAVE_WAY: [&str; 2] = ["57014", "CH007"];
 const HAS_SESSION: [&str; 2] = ["42704", "55000"];
 /// SQLSTATE of a table that is being vacuumed or altered.
 const LOCKED: &str = "55P03";
-/// SQLSTATE of a ledger that is not as it was agreed.
+/// SQLSTATE of a ledger that differs from the agreed one.
 const NOT_AS_AGREED: &str = "CH002";
 
 /// How loud a message in the server's log is.
@@ -52,7 +53,7 @@ pub struct Settings {
     pub scrub_interval: Duration,
 }
 
-/// The result of reading the past again.
+/// The result of an audit of earlier blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Audited {
     /// The last block read; None: there was nothing to read.
@@ -83,17 +84,17 @@ pub trait Host {
     fn known(&mut self, id: &[u8]) -> Result<Known, Failure>;
     /// Commits a prepared transaction, or rolls it back.
     fn finish(&mut self, name: &str, commits: bool) -> Result<(), Failure>;
-    /// The indexes by block.
+    /// The BRIN indexes on block numbers.
     fn block_indexes(&mut self) -> Result<Vec<BlockIndex>, Failure>;
-    /// Sums up ranges of an index. Fails with 55P03 while another session vacuums or alters its
-    /// table.
+    /// Makes summaries of ranges of an index. Fails with 55P03 while another session vacuums or
+    /// alters its table.
     fn sum_up(&mut self, index: u32, due: Due) -> Result<(), Failure>;
-    /// Folds history with up to so many changes; the last block folded, None when there is none to
-    /// fold.
+    /// Folds whole blocks with up to this many changes. Returns the last block folded; None: there
+    /// is nothing to fold.
     fn fold(&mut self, changes_max: i64) -> Result<Option<i64>, Failure>;
     /// Records that history is not as agreed, so that the node repairs it.
     fn record_history(&mut self, what: &str) -> Result<(), Failure>;
-    /// Reads blocks with up to so many changes again, of those that no checkpoint needs any more.
+    /// Verifies blocks with up to this many changes, of those that no checkpoint needs any more.
     fn audit(&mut self, changes_max: i64) -> Result<Audited, Failure>;
     /// The tables on the ledger, in the order of their numbers.
     fn tables(&mut self) -> Result<Vec<TableRead>, Failure>;
@@ -143,8 +144,8 @@ pub fn run(host: &mut impl Host) {
     }
 }
 
-/// Whether no other worker has this database, now or as soon as one that saw the last node go has
-/// ended. A node that comes back at once needs a worker.
+/// Waits until no other worker has this database; false: one stays. A worker that saw its node go
+/// may still be ending, and a node that comes back at once needs a new one.
 fn becomes_the_only_one<H: Host>(host: &mut H) -> bool {
     for _ in 0..LOOKS_FOR_TURN {
         if asked(host, |host| host.takes_turn()) {
@@ -217,8 +218,8 @@ fn do_one(host: &mut impl Host, summaries: &mut Summaries, work: Work) -> Result
     }
 }
 
-/// Ends the prepared changes whose outcome is certain. Their session may be about to, and be the
-/// first: one that fails does not hold up the others.
+/// Ends the prepared changes whose outcome is known. Their own session may end them first; such a
+/// failure does not hold up the others.
 fn finish(host: &mut impl Host) -> Result<Done, Failure> {
     let mut failed = Ok(());
     for text in host.prepared()? {
@@ -242,8 +243,8 @@ fn finish(host: &mut impl Host) -> Result<Done, Failure> {
     failed.map(|()| Done::All)
 }
 
-/// Sums up what is due of each index: new ranges, then some of those anew. A table that is being
-/// vacuumed waits for the next look: to wait for its lock would have PostgreSQL give up the vacuum.
+/// Makes the due summaries of each index: of new ranges, then some anew. A table under vacuum waits
+/// for the next look, because waiting for its lock would make PostgreSQL cancel the vacuum.
 fn sum_up(host: &mut impl Host, summaries: &mut Summaries) -> Result<Done, Failure> {
     let indexes = host.block_indexes()?;
     summaries.keep(&indexes);

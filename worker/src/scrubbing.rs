@@ -25,7 +25,7 @@ pub fn time_of(rows: u64, rows_per_second: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Rows read so far, and how fast that may be.
+/// The rows read so far, and the permitted rate.
 #[derive(Clone, Debug)]
 pub struct Pace {
     rows: u64,
@@ -35,14 +35,13 @@ pub struct Pace {
     rows_per_second: Option<u64>,
 }
 
-/// So many rows looked up in an index, or found by it, count as one that is hashed: they take about
-/// as long.
+/// This many index look-ups or entries count as one hashed row, because they take about as long.
 const ENTRIES_PER_ROW: u64 = 8;
 /// Entries from one look at the clock to the next.
 const ENTRIES_BETWEEN_LOOKS: u64 = 4_096;
 
 impl Pace {
-    /// Nothing is read; a rate that is not above 0 is none.
+    /// Starts with no rows read. A rate of 0 or below means no limit.
     pub fn new(rows_per_second: Option<i64>) -> Self {
         let rate = rows_per_second.and_then(|rate| u64::try_from(rate).ok()).filter(|rate| *rate > 0);
         Pace { rows: 0, entries: 0, rows_per_second: rate }
@@ -64,8 +63,7 @@ impl Pace {
         self.entries.is_multiple_of(ENTRIES_BETWEEN_LOOKS)
     }
 
-    /// How long to wait now so that the rows so far took as long as they should; `elapsed` since
-    /// the first one.
+    /// How long to wait now to keep the rate; `elapsed` is the time since the first row.
     pub fn ahead(&self, elapsed: Duration) -> Duration {
         let rows = self.rows + self.entries / ENTRIES_PER_ROW;
         let due = self.rows_per_second.map_or(Duration::ZERO, |rate| time_of(rows, rate));
@@ -73,12 +71,13 @@ impl Pace {
     }
 }
 
-/// The first pause of a finding that came back after its repair, and the longest.
+/// The shortest and the longest pause before a finding that came back after a repair is repaired
+/// again.
 const PAUSE_MIN: Duration = Duration::from_secs(60);
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long the repair of a finding waits that was found `again` times before, each time after a
-/// repair: pauses double. None: it is repaired at once.
+/// The pause before the repair of a finding that came back `again` times after a repair. Pauses
+/// double. None: no pause.
 pub fn pause_of_repair(again: i32) -> Option<Duration> {
     let doublings = u32::try_from(again).ok()?.checked_sub(1)?;
     Some(PAUSE_MIN.saturating_mul(1 << doublings.min(6)).min(PAUSE_MAX))

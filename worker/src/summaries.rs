@@ -8,13 +8,15 @@
 
 use std::collections::BTreeMap;
 
-/// Ranges that are summed up one by one; more than these are looked for by PostgreSQL.
+/// With more ranges than this to summarise, the worker asks PostgreSQL to find and summarise them
+/// all.
 const ONE_BY_ONE: i64 = 1_000;
 
-/// Ranges that the worker sums up anew at a time. It locks their table against vacuum meanwhile.
+/// Ranges whose summaries the worker makes anew at a time. It locks their table against vacuum
+/// meanwhile.
 const ANEW: i64 = 250;
 
-/// An index by block, and its table.
+/// A BRIN index on block numbers, and its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockIndex {
     /// The index's oid.
@@ -23,11 +25,11 @@ pub struct BlockIndex {
     pub pages: i64,
     /// Pages of a range.
     pub pages_per_range: i64,
-    /// The last block that has gone to the archive alone; 0: none has.
+    /// The last block whose rows were dropped after archiving; 0: none.
     pub dropped: i64,
 }
 
-/// The ranges of an index that are to be summed up.
+/// The ranges of an index that need a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Every range that has no summary.
@@ -49,28 +51,28 @@ pub struct Ranges {
     pub step: i64,
 }
 
-/// How far indexes are summed up.
+/// The progress of summaries in all indexes.
 #[derive(Debug, Default)]
 pub struct Summaries {
     indexes: BTreeMap<u32, Index>,
 }
 
-/// How far an index is summed up.
+/// The progress of summaries in one index.
 #[derive(Debug)]
 struct Index {
     /// Pages that are in ranges with a summary.
     done: i64,
     /// The last block dropped, as of the last look.
     dropped: i64,
-    /// Summaries are without the rows dropped up to this block.
+    /// Summaries cover no rows that were dropped up to this block.
     without: i64,
-    /// While the worker sums up ranges anew: the page to go on with, and what `without` is then.
+    /// While the worker makes summaries anew: the next page, and the value of `without` at the end.
     anew: Option<(i64, i64)>,
 }
 
 impl Summaries {
-    /// The ranges that are due now; None: none are. While the last block dropped moves, nothing is
-    /// due anew: the next one would make it due again.
+    /// The ranges that are due now; None: none are. While blocks are being dropped, no summary is
+    /// made anew, since the next drop would make it due again.
     pub fn due(&mut self, of: &BlockIndex) -> Option<Due> {
         let Some(index) = self.indexes.get_mut(&of.index) else {
             return Some(Due::All);
@@ -97,7 +99,7 @@ impl Summaries {
         Some(Due::Anew(Ranges { first, last, step }))
     }
 
-    /// To be called when what was due of an index is summed up.
+    /// To be called when the due ranges of an index have their summaries.
     pub fn summed_up(&mut self, of: &BlockIndex, due: Due) {
         let fresh = Index { done: 0, dropped: of.dropped, without: 0, anew: None };
         let index = self.indexes.entry(of.index).or_insert(fresh);

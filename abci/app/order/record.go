@@ -30,8 +30,8 @@ func (s *State) record() stateRecord {
 	return stateRecord{s.height, s.chain, s.ordered, s.pending, s.age, s.certified, s.certifiedHash, s.governance, s.suspensions, s.timeMicro, s.snapshot}
 }
 
-// Record returns the state's bytes for storing it. The replay window is stored by what each block
-// Added.
+// Record returns the state's bytes for storing it. The replay window is stored separately, as the
+// transactions that each block Added.
 func (s *State) Record() ([]byte, error) {
 	raw, err := json.Marshal(s.record())
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	snapshotDomainVersions = "chainify/order-state/2"
 )
 
-// Snapshot is all that a node has to know of the order after one order block to go on from there.
+// Snapshot is the complete state of the order after one order block. A node can go on from it.
 //
 // Invariant A12: it is a function of the ordered blocks alone, byte for byte. The AppHash of its
 // height, and of those after it, commits to it.
@@ -27,12 +27,12 @@ type Snapshot struct {
 	state    *State
 }
 
-// Chunks gives the snapshot, which may be of a gigabyte, in its chunks. Each is there until the
-// next one is, and all of them until the state is settled.
+// Chunks returns the snapshot, which may have a gigabyte, in chunks. A chunk is valid until the
+// next one is asked for. The iterator must not be used after the state is settled.
 func (s *Snapshot) Chunks() iter.Seq[[]byte] { return s.state.chunks() }
 
-// Seal makes the snapshot of this state, when its height is one for snapshots; nil: it is not. It
-// comes before AppHash, and once. Cost: hashes the ids of the replay window; memory for one chunk.
+// Seal makes the snapshot of this state; nil: its height is not one for snapshots. It is called
+// once, before AppHash. Cost: hashes the ids of the replay window; memory for one chunk.
 func (s *State) Seal() *Snapshot {
 	every := s.registry.record.Parameters.SnapshotEvery
 	if every == 0 || s.height%int64(every) != 0 {
@@ -72,7 +72,7 @@ func (s *State) chunks() iter.Seq[[]byte] {
 	}
 }
 
-// cut gives away all full chunks of what is written; false: nobody wants more.
+// cut yields all full chunks of the bytes written so far; false: the caller wants no more.
 func (c *coder) cut(yield func([]byte) bool) bool {
 	rest := c.bytes
 	for ; len(rest) >= SnapshotChunkBytes; rest = rest[SnapshotChunkBytes:] {
@@ -84,8 +84,8 @@ func (c *coder) cut(yield func([]byte) bool) bool {
 	return true
 }
 
-// unexpired gives what no later order block may accept again, by expiry and id, and how many these
-// are. The window is read as it stands.
+// unexpired returns the transactions that no later order block may accept again, by expiry and id,
+// and their number.
 func (s *State) unexpired() (count int, all iter.Seq[Accepted]) {
 	added := slices.DeleteFunc(slices.Clone(s.added), func(a Accepted) bool { return a.ValidUntil <= uint64(s.height) })
 	slices.SortFunc(added, Accepted.compare)

@@ -112,14 +112,14 @@ pub fn sort_changes(changes: &mut [Change<'_>]) -> Vec<u32> {
     order
 }
 
-/// A leaf with what it is sorted by, its serial apart: those of one key follow each other.
+/// A leaf with its sort key except for the serial: leaves of one key follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedLeaf<'a> {
     /// `schema.name`, unquoted.
     pub table: &'a str,
     /// Row encoding of the primary key's columns alone.
     pub pk: &'a [u8],
-    /// What [`leaf`] gives.
+    /// The result of [`leaf`].
     pub hash: Hash,
 }
 
@@ -162,8 +162,8 @@ pub fn deploy_effects(tx_effects: &Hash, state_root: &Hash) -> Hash {
     sha256(&[b"chainify/tx-deploy/1", tx_effects, state_root])
 }
 
-/// The effects of each transaction of a block, for telling organisations whose effects differ which
-/// transaction it is.
+/// The hash of the effects of each transaction of a block. Organisations with different effects
+/// compare these to find the transaction.
 ///
 /// `H("chainify/tx-effects/1" ‖ u32 tx ‖ u8 outcome ‖ MTH(leaves))`, where `leaves` are the
 /// transaction's in the order of the block's. `changes` and `order` are as [`effects_root`] left

@@ -26,15 +26,15 @@ pub fn strings(sql: &str) -> Vec<String> {
     found
 }
 
-/// Whether a value has a word of three letters. Without one no input function reads the clock for
-/// it: `now` has three, and so has each name of a time zone whose offset depends on the date.
+/// Whether a value has a word of at least three letters. Without such a word no input function
+/// reads the clock: the shortest such words are `now` and the names of time zones.
 pub fn has_word(value: &str) -> bool {
     let letter = |c: &u8| c.is_ascii_alphabetic();
     value.as_bytes().windows(3).any(|three| three.iter().all(letter))
 }
 
-/// Whether a value may be a time relative to the clock, or one of day in a named time zone, in a
-/// value of any type.
+/// Whether a value of any type may contain a time relative to the clock, or a time of day in a
+/// named time zone.
 pub fn may_read_clock(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let relative = ["now", "today", "tomorrow", "yesterday"];
@@ -145,8 +145,8 @@ fn pieces(sql: &str, quote: impl Fn(&str) -> usize) -> (String, usize) {
     }
 }
 
-/// Bytes up to and with the quote by which a string goes on: behind white space with the end of a
-/// line in it, and comments.
+/// The number of bytes up to and with the quote by which a string continues on a later line. White
+/// space with a line end, and comments, may stand before it.
 fn continuation(after: &str) -> Option<usize> {
     let (mut rest, mut line) = (after, false);
     loop {
@@ -191,13 +191,13 @@ fn without_escapes(raw: &str) -> String {
     String::from_utf8_lossy(&value).into_owned()
 }
 
-/// At most `max` digits to the base `radix`, behind those read already.
+/// Reads at most `max` digits to the base `radix`, and appends them to the digits already read.
 fn digits(chars: &mut Peekable<Chars>, max: usize, radix: u32, read: u32) -> u32 {
     let next = |n: u32, digit: u32| n.wrapping_mul(radix).wrapping_add(digit);
     (0..max).map_while(|_| chars.next_if(|c| c.is_digit(radix))?.to_digit(radix)).fold(read, next)
 }
 
-/// A half of a pair stands for no letter of a word that matters.
+/// A surrogate is read as no letter, since no word that matters has one.
 fn code(n: u32) -> char {
     char::from_u32(n).unwrap_or(char::REPLACEMENT_CHARACTER)
 }

@@ -28,7 +28,7 @@ crate::pg::sql_function!(
     refuse_restored
 );
 
-/// SQLSTATE 55000, with what to do.
+/// The error of a closed ledger: SQLSTATE 55000, with a hint how to adopt it.
 pub fn refusal() -> PgError {
     PgError::new(
         b"55000",
@@ -60,8 +60,8 @@ fn refuse_restored(call: &mut Call) -> Answer {
     call.void()
 }
 
-/// Before the block after `last`: the first one makes the ledger this database's own, any other
-/// finds it so. Needs [`connected`].
+/// Called before the block after `last`. The first block makes the ledger this database's own; any
+/// other block must find that it is. Needs [`connected`].
 pub fn check(last: i64, own: bool) {
     match (own, last) {
         (true, _) => (),
@@ -70,7 +70,7 @@ pub fn check(last: i64, own: bool) {
     }
 }
 
-/// From now on the blocks that are here are this database's own.
+/// Marks the blocks of this database as its own.
 pub fn make_own() {
     query(
         "INSERT INTO chainify_ledger.here DEFAULT VALUES",
@@ -80,8 +80,8 @@ pub fn make_own() {
     tables::announce_change();
 }
 
-/// `chainify.adopt_restored(organisation)`; contract in spec/sql-api.md. Cost: goes by the number
-/// of tables and definitions, reads no rows.
+/// `chainify.adopt_restored(organisation)`; contract in spec/sql-api.md. Cost: linear in the number
+/// of tables and definitions; reads no rows.
 fn adopt_restored(call: &mut Call) -> Answer {
     if !Role::current().is_superuser() {
         PgError::new(b"42501", "must be superuser to adopt a restored ledger").raise();

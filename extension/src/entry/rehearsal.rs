@@ -100,7 +100,7 @@ fn show(transaction: &Transaction, now: i64) -> Result<Shown, PgError> {
     pinned(|| at_time(now, || bounded(rehearsed)))
 }
 
-/// Chain, own organisation, and the next block.
+/// The chain id, this organisation's name, and the number of the next block.
 fn whose() -> (String, String, i64) {
     let mut found = None;
     let sql = "SELECT chain_id, organisation, (SELECT coalesce(max(number), 0) + 1 FROM chainify_ledger.block) FROM chainify_ledger.chain";
@@ -128,8 +128,8 @@ fn may_need_others(sql: &str) -> bool {
         || !agreement_policies::known().is_empty()
 }
 
-/// Of a DEPLOY, which is not run: everybody else is asked, and agrees to the texts that its admins
-/// approved. Nobody is asked where nothing can need the agreement of others.
+/// The result for a DEPLOY transaction, which is not run. All other organisations are asked, and
+/// agree to texts that their admins approved. Nobody is asked where the text cannot need agreement.
 fn deploy(transaction: &Transaction, own: &str, block: i64, agreeing: &Agreeing) -> Shown {
     if !may_need_others(&transaction.proposal.sql) {
         return Shown::default();
@@ -171,8 +171,9 @@ struct Asked {
     call: [Cell; 3],
 }
 
-/// Why this organisation does not agree to what the transaction did; None: it does, or has nothing
-/// to say. A client's own organisation needs no check: submitting is agreeing.
+/// The reason why this organisation does not agree to the changes of the transaction; None: it
+/// agrees, or no policy asks it. The client's own organisation agrees by submitting, so it has no
+/// check.
 fn checked(policies: &Policies, own: &str, submits: bool) -> Option<String> {
     let asked = effects::with(|effects| asked(effects, policies, own));
     if asked.is_empty() && !submits {
@@ -230,9 +231,8 @@ fn asked(effects: &Effects, policies: &Policies, own: &str) -> Vec<Asked> {
     found
 }
 
-/// Of a table, the call of its check and the role it runs as. Partitions' rows are taken as the
-/// table's. All is qualified: it runs under the search_path of a block, which the function is
-/// written for.
+/// For a table, the call of its check and the role that runs it. Rows of partitions count as rows
+/// of the table. All names are qualified, because the call runs under the search_path of a block.
 const CHECK: &str = "
     SELECT format('SELECT %1$I.%2$I($1, $2::%3$I.%4$I, $3::%3$I.%4$I)', fn.nspname, p.proname, tn.nspname, c.relname),
         pg_get_userbyid(p.proowner)::text
@@ -274,7 +274,7 @@ fn ask(call: &str, owner: &str, arguments: &[Cell; 3]) -> Option<String> {
     answer.unwrap_or_else(|error| Some(error.message))
 }
 
-/// Why not: a check returns true or an empty text for yes.
+/// The reason for a refusal. A check returns true or an empty text to agree.
 fn said(row: &Row) -> Option<String> {
     match row.is::<bool>(1) {
         true if row.get::<bool>(1) == Some(true) => None,

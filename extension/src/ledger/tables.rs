@@ -15,7 +15,7 @@ use crate::pg::base::stored_form::StoredForms;
 /// A table on the ledger.
 pub struct LedgerTable {
     pub id: i32,
-    /// `schema.name`, unquoted: what is hashed.
+    /// `schema.name`, unquoted. Hashes contain this name.
     pub name: String,
     pub history: Oid,
     pub columns: Vec<LedgerColumn>,
@@ -29,13 +29,14 @@ pub struct Leaf {
     pub relation: Oid,
     pub encoder: RowEncoder,
     pub forms: StoredForms,
-    /// Its columns when rows are recorded; a later transaction of the block may change them.
+    /// The columns as of the recorded rows; a later transaction of the block may change the
+    /// table's.
     pub shape: Shape,
 }
 
 #[derive(Default)]
 struct Cache {
-    /// The relation that lists the ledger tables, as of the same read as these.
+    /// The oid of `chainify_ledger.ledger_table`, read together with the fields below.
     list: Option<Oid>,
     /// The tables themselves by relation; None: not read yet.
     attached: Option<HashMap<Oid, Rc<LedgerTable>>>,
@@ -89,8 +90,8 @@ pub fn all() -> Vec<(Oid, Rc<LedgerTable>)> {
     attached().into_iter().collect()
 }
 
-/// Whether there is a ledger here that grew here: not one before its first block, nor one that was
-/// restored and is not adopted.
+/// Whether this database has a ledger of its own: one with a first block, and not a restored one
+/// that is not adopted.
 pub fn is_own() -> bool {
     refresh();
     attached();
@@ -141,7 +142,7 @@ pub fn leaf_is_current(leaf: &Leaf) -> bool {
     })
 }
 
-/// Makes every session read the list anew; in this one from the next command on.
+/// Makes every session read the list of tables anew; this session does so from the next command on.
 pub fn announce_change() {
     if let Some(list) = catalog::relation_named("chainify_ledger", "ledger_table") {
         catalog::announce_change(list);
@@ -178,7 +179,7 @@ fn attached() -> HashMap<Oid, Rc<LedgerTable>> {
             true => read(list),
             false => Default::default(),
         };
-        // A change that came while reading: what was read may be of before it.
+        // A change arrived while this session read the list, so the list may be out of date.
         if !catalog::take_changes().is_empty() {
             CACHE.with_borrow_mut(|c| *c = Cache::default());
         }
@@ -233,7 +234,7 @@ fn read(list: Option<Oid>) -> (HashMap<Oid, Rc<LedgerTable>>, bool) {
         }
     });
     let (mut tables, mut shared) = (HashMap::new(), false);
-    // Without ALTER EXTENSION chainify UPDATE a list of before has no such column.
+    // A ledger of an earlier version has no such column until ALTER EXTENSION chainify UPDATE.
     let has_texts = list.columns().len() >= SHARED_TEXT as usize;
     list.scan(|row| {
         shared |= has_texts && row.get::<String>(SHARED_TEXT).is_some();

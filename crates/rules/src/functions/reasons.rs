@@ -79,7 +79,7 @@ pub(super) fn built_in(f: &Function) -> Reason {
     }
 }
 
-/// Of a function that is neither PostgreSQL's own nor written in SQL or PL/pgSQL.
+/// The reason for a function that is neither PostgreSQL's own nor written in SQL or PL/pgSQL.
 pub(super) fn in_c(f: &Function) -> Reason {
     match (f.extension.as_deref(), f.own_name()) {
         (Some("isn"), "isn_weak") => (

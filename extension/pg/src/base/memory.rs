@@ -1,4 +1,4 @@
-//! Memory contexts: what PostgreSQL allocates while one is entered is freed by one reset.
+//! Memory contexts: one reset frees everything that PostgreSQL allocated inside the context.
 use std::ffi::CStr;
 
 use pgrx::pg_sys;

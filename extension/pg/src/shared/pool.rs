@@ -41,7 +41,7 @@ struct Header {
     synchronous_commit: i32,
     /// Not 0: a part met something unforeseen, and the others need not go on.
     stopped: AtomicU32,
-    /// By part: the transaction it runs, from 1; 0 for none.
+    /// For each part the transaction that it runs, counted from 1; 0: none.
     running: [AtomicU32; WORKERS_MAX + 1],
 }
 
@@ -107,7 +107,7 @@ struct Worker {
 pub struct Pool {
     segment: *mut pg_sys::dsm_segment,
     workers: Vec<Worker>,
-    /// A message was sent in part: its worker can be told nothing more.
+    /// A message was sent incompletely, so no further message can be sent to its worker.
     torn: bool,
 }
 
@@ -123,8 +123,8 @@ fn segment_bytes(workers: usize) -> usize {
 }
 
 impl Pool {
-    /// Starts up to `count` workers, in their own time; None when the server has no room for any.
-    /// Raises when there is no shared memory.
+    /// Starts up to `count` workers, without waiting for them; None when the server has no free
+    /// worker slot. Raises when there is no shared memory.
     pub fn start(count: usize) -> Option<Pool> {
         let count = count.min(WORKERS_MAX);
         // SAFETY: the segment is long enough for what is laid out in it, and pinned last: an error
@@ -177,8 +177,8 @@ impl Pool {
         });
     }
 
-    /// Sends a message, and waits while its queue is full. Interruptible: then the pool can only be
-    /// ended.
+    /// Sends a message, and waits while its queue is full. An interrupt ends the wait; the pool can
+    /// then only be ended.
     pub fn send(&mut self, worker: usize, message: &[u8]) -> Result<(), Lost> {
         if std::mem::replace(&mut self.torn, true) {
             return Err(Lost);
@@ -383,8 +383,8 @@ fn synchronous_commit() -> &'static CStr {
     name.unwrap_or(c"on")
 }
 
-/// A worker's settings: nothing is found but what the server defines, and a commit waits for what
-/// the leader's waits for.
+/// Sets a worker's session: its search_path finds PostgreSQL's own objects alone, and its commits
+/// wait as the leader's do (`synchronous_commit`).
 pub fn settle_worker() {
     for (name, value) in [
         (c"application_name", c"chainify executor"),

@@ -1,5 +1,5 @@
 //! Describes an analysed query for `crates/dialect`. Every pointer here belongs to one query tree,
-//! which outlives the reading.
+//! which lives until the description is complete.
 use std::ffi::CStr;
 use std::ptr::NonNull;
 

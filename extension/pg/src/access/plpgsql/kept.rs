@@ -12,14 +12,15 @@
 //! The ledger's own functions stay. They pin their search_path and name nothing that a DEPLOY
 //! transaction makes, so that they are planned once in a session.
 //!
-//! States of simple expressions are kept until the block ends. They have checked that the role may
-//! execute the functions that they call. Another role starts them anew.
+//! States of simple expressions are kept until the block ends. A state was made for one role, whose
+//! EXECUTE rights on the called functions were checked then. Another role gets a new state.
 //!
 //! Invariant X13: at the beginning of a transaction, a kept function behaves like a newly compiled
 //! one.
 //!
-//! PostgreSQL never frees the structure of a function, only what it points to. Without the number
-//! of the transaction that made the function's row, it is never current.
+//! PostgreSQL never frees the structure of a function, only the memory to which it points. To
+//! forget a function, this file removes the transaction id of its catalog row from the structure:
+//! then PostgreSQL takes it for out of date.
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
@@ -38,7 +39,8 @@ use crate::tree::node::{children, functions, NodeAt};
 type Function = NonNull<pg_sys::PLpgSQL_function>;
 type Look = unsafe fn(Function) -> (bool, Vec<NonNull<pg_sys::PLpgSQL_expr>>);
 
-/// The place where a function is compiled and planned, as far as names can tell.
+/// The environment in which a function is compiled and planned: everything that decides which
+/// object a name means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Environment {
     /// A hash of the search_path.
@@ -57,9 +59,10 @@ struct Known {
     /// The role that called it last.
     role: pg_sys::Oid,
     expressions: Vec<Expression>,
-    /// The next transaction does not find it.
+    /// To be forgotten before the next transaction.
     goes: bool,
-    /// The ledger's own: its text has one meaning in any session and transaction. It never goes.
+    /// One of the ledger's own functions: its text means the same in any session and transaction.
+    /// It is never forgotten.
     own: bool,
 }
 
@@ -72,14 +75,14 @@ struct Expression {
 #[derive(Default)]
 struct Kept {
     known: HashMap<Function, Known>,
-    /// Some of those that go, each once.
+    /// Functions to be forgotten, each once.
     go: Vec<Function>,
-    /// All of them go.
+    /// All functions are to be forgotten.
     all_go: bool,
     generation: u64,
     /// Counts transactions and attempts at one.
     transaction: u64,
-    /// Functions made since the last transaction: checking them compiled them.
+    /// Functions created since the last transaction; CREATE FUNCTION compiled them to check them.
     made: Vec<pg_sys::Oid>,
     schemas: HashMap<pg_sys::Oid, u64>,
 }
@@ -108,20 +111,21 @@ pub(crate) fn inside<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// A function was made. It may be compiled already, which no call tells of.
+/// Notes that a function was created. CREATE FUNCTION may have compiled it, and no call reports
+/// that.
 pub(crate) fn made(function: pg_sys::Oid) {
     KEPT.with_borrow_mut(|kept| kept.made.push(function));
 }
 
-/// Forgets the functions that the next transaction of the ledger must not find. `compiled` gives a
-/// function as checking it compiled it.
+/// Forgets the functions that the next ledger transaction must not find. `compiled` returns a
+/// function as CREATE FUNCTION compiled it.
 pub(crate) fn forget(compiled: fn(pg_sys::Oid) -> Option<Function>) {
     let generation = generation();
     let mut made = KEPT.with_borrow_mut(|kept| std::mem::take(&mut kept.made));
     made.sort_unstable_by_key(|function| function.to_u32());
     made.dedup();
     for function in made {
-        // One that cannot be compiled is not.
+        // A function that cannot be compiled is not kept.
         if let Ok(Some(function)) = subtransaction(|| Ok(compiled(function))) {
             KEPT.with_borrow_mut(|kept| kept.go.push(function));
         }
@@ -137,8 +141,8 @@ pub(crate) fn forget(compiled: fn(pg_sys::Oid) -> Option<Function>) {
             go.extend(others.map(|(function, _)| function));
         }
         let Kept { known, go, .. } = kept;
-        // SAFETY: structures of functions are never freed. One in use is kept by a statement around
-        // this transaction: to forget it would leave its memory behind.
+        // SAFETY: structures of functions are never freed. A function in use belongs to a statement
+        // around this transaction: forgetting it would leak its memory.
         go.retain(|function| unsafe {
             if *major_plpgsql::uses_of(function.as_ptr()) > 0 {
                 known.entry(*function).and_modify(|known| known.goes = true);
@@ -174,7 +178,8 @@ unsafe fn row_of(function: Function) -> (u32, u64) {
     (transaction.into_inner(), block | u64::from(place.ip_posid))
 }
 
-/// Notes that a function was compiled to be looked at. It goes, unless it was kept already.
+/// Notes that a function was compiled for analysis. It is forgotten later, unless it was kept
+/// already.
 ///
 /// # Safety
 /// As for [`used`].
@@ -187,9 +192,10 @@ pub(super) unsafe fn compiled(function: Function) {
     }
 }
 
-/// Notes that a function is called. False: it was kept by an earlier transaction under other names,
-/// and this one has to run again, after [`forget`]. `look` is asked once for a compiled function:
-/// whether what it keeps follows from its first call, and for its expressions.
+/// Notes that a function is called. False: an earlier transaction kept it in another environment,
+/// and this transaction has to run again, after [`forget`]. `look` is called once for a compiled
+/// function. It returns whether the kept plans depend on the first call, and the function's
+/// expressions.
 ///
 /// # Safety
 /// `function` must be one that PL/pgSQL compiled, alive, and `look` made for such.
@@ -291,8 +297,8 @@ fn know(
     });
 }
 
-/// Whether a function was kept under other names since [`forget`]: the transaction counts as not
-/// run.
+/// Whether a function of another environment was met since [`forget`]. The transaction then has to
+/// run again.
 pub(crate) fn all_go() -> bool {
     KEPT.with_borrow(|kept| kept.all_go)
 }

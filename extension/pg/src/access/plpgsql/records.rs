@@ -1,7 +1,8 @@
 //! Whether the records of a PL/pgSQL function have the same columns in every call.
 //!
-//! Columns of a record are those of the rows assigned last. A statement that names them is planned
-//! with their types when it runs first, and fails later where a column has another type.
+//! A record has the columns of the row that was assigned last. A statement that names a column is
+//! planned, at its first run, with the column's type of that time. It fails later when the column
+//! has another type.
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
@@ -14,8 +15,8 @@ use crate::base::lists::elements;
 use crate::base::major;
 use crate::base::subtransaction::subtransaction;
 
-/// Whether the columns of a record may be others from call to call: what the function keeps then
-/// follows from its first call. With all expressions of the function.
+/// Whether the columns of a record may differ from call to call. Then the function's kept plans
+/// depend on its first call. Also returns all expressions of the function.
 ///
 /// # Safety
 /// `function` must be one that PL/pgSQL compiled, alive.
