@@ -39,6 +39,7 @@ var benchmarks = []benchmark{
 	{"fabric", "the experiments of Fabric++: transactions that succeed with and without reordering and early abort, and executed everywhere", true, runFabric},
 	{"recovery", "checkpoints, scrubber and repair on a table of a million rows, alone and in a network under load", true, runRecovery},
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
+	{"definitions", "a DEPLOY that makes a table with many partitions, beside the same statements in PostgreSQL alone", false, runDefinitions},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
 	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
 	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, calls of procedures, a tampered row in a MariaDB", true, runEngines},
@@ -257,6 +258,14 @@ func runVerify(ctx context.Context, o options, r *report.Report, progress io.Wri
 	}
 	r.Parameters["blocks"] = blocks
 	return executor.Verify(ctx, cfg, blocks, r)
+}
+
+func runDefinitions(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := executor.Config{Dir: o.dir, PG: o.pg, Seed: o.seed, Repeat: o.repeat, Customers: o.customers, Block: o.block, Settle: machine.SettleLimit, Progress: progress}
+	if o.short {
+		cfg.Settle = 0
+	}
+	return executor.Definitions(ctx, cfg, r)
 }
 
 func runJoining(ctx context.Context, o options, r *report.Report, progress io.Writer) error {

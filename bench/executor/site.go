@@ -105,7 +105,7 @@ func (c Config) otherSizes() []int {
 
 func sizedName(size int) string { return fmt.Sprintf("rows%d", size) }
 
-const ledgerRoles = "CREATE EXTENSION chainify; CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin;" +
+const ledgerRoles = "CREATE EXTENSION chainify; CREATE ROLE " + role + " LOGIN IN ROLE chainify_client; CREATE ROLE dba IN ROLE chainify_admin; GRANT CREATE ON SCHEMA public TO dba;" +
 	"CREATE ROLE " + harness.NodeRole + " LOGIN IN ROLE chainify_node"
 
 // prepare makes roles, tables and functions of one cluster.
