@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -54,8 +53,6 @@ type Options struct {
 	// Knows is the newest version of the protocol that the node knows; 0: wire.ProtocolVersion. For
 	// tests of upgrades.
 	Knows wire.Protocol
-	// Rejoin lets an excluded organisation try again, once for each value. nil: never.
-	Rejoin <-chan os.Signal
 }
 
 const (

@@ -36,7 +36,6 @@ type runner struct {
 	lies    func(abci.Application) abci.Application // nil: it does not
 	header  func(*types.LightBlock) *types.LightBlock
 	change  func(*config.Config) // after it was read and checked; nil: nothing is changed
-	rejoin  chan os.Signal
 	lane    lane.Options
 	knows   wire.Protocol // 0: what the program does
 	beside  bool          // CometBFT is a process of its own
@@ -94,7 +93,7 @@ func (r *runner) run(ready func()) (cancel context.CancelFunc, done chan error) 
 	ctx, cancel := context.WithCancel(context.Background())
 	done = make(chan error, 1)
 	opt := Options{
-		Home: r.home, Config: c, Version: "test", Ready: ready, Rejoin: r.rejoin, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows, Beside: r.beside,
+		Home: r.home, Config: c, Version: "test", Ready: ready, Application: r.lies, Header: r.header, Lane: r.lane, Knows: r.knows, Beside: r.beside,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.backend != nil {
@@ -176,7 +175,7 @@ func newTestnet(t testing.TB, n config.Testnet) []*runner {
 	runners := make([]*runner, len(homes))
 	for i, h := range homes {
 		db := backendtest.NewDatabase()
-		runners[i] = &runner{t: t, home: h, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal)}
+		runners[i] = &runner{t: t, home: h, log: &lockedBuffer{}, db: db}
 		if i < len(n.Organisations) {
 			runners[i].backend = func() backend.Backend { return backendtest.Open(db, time.Minute) }
 		}

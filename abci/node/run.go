@@ -61,7 +61,6 @@ func (n *node) start(r *running, d *doors) error {
 			return fmt.Errorf("%w: %s", ErrConsensusFailed, why)
 		}
 	})
-	r.parts.Go(func() error { n.rejoinWhenTold(r.inner); return nil })
 	anchored, err := n.anchor()
 	var archived *archiving
 	if err == nil {
@@ -113,16 +112,4 @@ func (n *node) wait(ctx context.Context, r *running) error {
 		n.log.Error("a part of the node failed; the node stops")
 	}
 	return nil
-}
-
-// rejoinWhenTold passes the operator's word on to effects.
-func (n *node) rejoinWhenTold(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.opt.Rejoin:
-			n.effects.Rejoin()
-		}
-	}
 }

@@ -268,7 +268,7 @@ func joining(t *testing.T, like *runner, name string) (*runner, config.Part) {
 	}
 	db := backendtest.NewDatabase()
 	r := &runner{
-		t: t, home: home, log: &lockedBuffer{}, db: db, rejoin: make(chan os.Signal),
+		t: t, home: home, log: &lockedBuffer{}, db: db,
 		backend: func() backend.Backend { return backendtest.Open(db, time.Minute) },
 	}
 	t.Cleanup(r.stop)

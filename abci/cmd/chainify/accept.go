@@ -12,7 +12,7 @@ import (
 func newAcceptServer() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:   "accept-server --home DIR",
+		Use:   "accept-server [--home DIR]",
 		Short: "Have the node go on with a database server that it refuses",
 		Long: `accept-server prepares a home whose node is stopped. At its next start the node goes on with the first server of database.dsn
 that takes changes, also with one that was left behind. That may be a backup of before a failover, or the old primary after

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -15,7 +14,7 @@ func newApp() *cobra.Command {
 	var home string
 	var configure bool
 	cmd := &cobra.Command{
-		Use:   "app --home DIR [--configure]",
+		Use:   "app [--home DIR] [--configure]",
 		Short: "Run the node without CometBFT, which is a process of its own",
 		Long: `app runs all of the node but CometBFT, in the foreground, until SIGINT or SIGTERM. CometBFT's own program, of the version that
 "chainify version" names, runs beside it on the same home: cometbft start --home DIR. It asks this process over a socket. When
@@ -26,7 +25,7 @@ alone. It signs with the validator key of the home; CometBFT has none. A home wo
 
 This way does without rows and agreement of other organisations, joining by a snapshot, the express lane and CometBFT's metrics.
 A database repairs itself from its own history. The operator names each node that is let in, in network.peers or
-network.admitted_file. SIGHUP acts as "chainify rejoin".`,
+network.admitted_file. SIGHUP does nothing.`,
 		Example: `  chainify app --home /var/lib/chainify
   cometbft start --home /var/lib/chainify                 # beside it`,
 		Args: cobra.NoArgs,
@@ -43,10 +42,7 @@ network.admitted_file. SIGHUP acts as "chainify rejoin".`,
 			if configure {
 				return node.Configure(opt)
 			}
-			rejoin := make(chan os.Signal, 1)
-			signal.Notify(rejoin, syscall.SIGHUP)
-			defer signal.Stop(rejoin)
-			opt.Rejoin = rejoin
+			signal.Ignore(syscall.SIGHUP)
 			return node.Run(cmd.Context(), opt)
 		},
 	}

@@ -107,7 +107,7 @@ func newArchiveRun() *cobra.Command {
 	var to uint64
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:   "run --home DIR",
+		Use:   "run [--home DIR]",
 		Short: "Archive all certified blocks that are not archived yet",
 		Long: `run writes the blocks that are certified when it begins to the place of [retention] archive. It reads the files back, verifies
 them, and signs them by the organisation's gateway key. It says each range when the archive has it. Stopped at any moment, the next run goes on. The node may run or not.

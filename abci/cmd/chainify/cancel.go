@@ -18,7 +18,7 @@ func newCancel() *cobra.Command {
 	var t target
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:   "cancel (--home DIR | --socket PATH) (BLOCK INDEX | ID)",
+		Use:   "cancel [--home DIR | --socket PATH] (BLOCK INDEX | ID)",
 		Short: "Vote that a transaction of the pending block does not end",
 		Long: `cancel ends the execution of the pending block in this organisation's database, before the time of a block is over. The
 organisation then votes that one transaction does not end. As many organisations have to vote so as have to report the same

@@ -46,7 +46,7 @@ func newClientKey() *cobra.Command {
 func newClientAdd() *cobra.Command {
 	var home, role string
 	cmd := &cobra.Command{
-		Use:   "add --home DIR --role ROLE PUBLICKEY",
+		Use:   "add [--home DIR] --role ROLE PUBLICKEY",
 		Short: "Register a client's key for a role",
 		Long: `add registers a key for a role of the ledger. This organisation's gateway key signs the change; no other organisation has
 to agree. A key that is registered already is for the new role from then on. The command returns when a block holds the change.`,
@@ -67,7 +67,7 @@ to agree. A key that is registered already is for the new role from then on. The
 func newClientRemove() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:     "remove --home DIR PUBLICKEY",
+		Use:     "remove [--home DIR] PUBLICKEY",
 		Short:   "Take a client's key away",
 		Long:    `remove takes a client's key away. The order accepts no more transactions signed with it. Earlier ones stay on the ledger, with the key. The command returns when a block holds the change.`,
 		Example: `  chainify client remove --home /var/lib/chainify 5f1c…`,
@@ -169,7 +169,7 @@ func newClientList() *cobra.Command {
 	var t target
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:     "list (--home DIR | --socket PATH)",
+		Use:     "list [--home DIR | --socket PATH]",
 		Short:   "Show the keys of this organisation's clients",
 		Example: `  chainify client list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,

@@ -14,7 +14,7 @@ func newDoctor() *cobra.Command {
 	var home string
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:   "doctor --home DIR",
+		Use:   "doctor [--home DIR]",
 		Short: "Examine node and database, and say how to mend faults",
 		Long: `doctor examines the node: keys, the registration and file modes of keys, the genesis, the clients let in, places of digests,
 ports, peers, disk and clock. It examines the database: version, settings, extension, role, collations, and the explorer's role.

@@ -21,7 +21,7 @@ func newEvidence() *cobra.Command {
 	var t target
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "evidence (--home DIR | --socket PATH)",
+		Use:   "evidence [--home DIR | --socket PATH]",
 		Short: "Show which organisations voted twice, differently, for one execution of a block",
 		Long: `evidence asks the node over its socket for votes that contradict each other. Their organisation has signed both: it lies, its
 keys are in use in two places, or it lost its earlier vote. With --json it prints the evidence of votes on effects, which anybody can

@@ -215,7 +215,7 @@ func newPropose() *cobra.Command {
 	var power []string
 	var orderingOnly, votes []string
 	cmd := &cobra.Command{
-		Use:   "propose (--home DIR | --socket PATH) CHANGES...",
+		Use:   "propose [--home DIR | --socket PATH] CHANGES...",
 		Short: "Propose a change, for the others to sign",
 		Long: `propose prints a change of the registry, checked against the registry as it stands. All changes given are made together.
 It takes effect once enough organisations have signed the file and somebody has submitted the approvals.`,
@@ -296,7 +296,7 @@ func snapshotsEvery(blocks uint32) string {
 func newWithdraw() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
-		Use:   "withdraw (--home DIR | --socket PATH)",
+		Use:   "withdraw [--home DIR | --socket PATH]",
 		Short: "Propose to withdraw the change that waits, for the others to sign",
 		Long: `withdraw prints a change that withdraws the one that was accepted and waits to come into force. It needs the approvals that any
 change needs, and is signed and submitted like any. Of a version of the protocol fewer are enough: so many that those left are too
@@ -361,7 +361,7 @@ func memberOf(registry *wire.RegistryResponse, name string) (*wire.Member, error
 func newSign() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:   "sign --home DIR CHANGE.json",
+		Use:   "sign [--home DIR] CHANGE.json",
 		Short: "Approve a change with this organisation's gateway key",
 		Long: `sign describes the change on standard error, and prints this organisation's approval of it. The node must run: it knows the
 gateway key that counts.`,
@@ -430,7 +430,7 @@ func (t *target) ownGatewayKey(ctx context.Context) (ed25519.PrivateKey, *wire.M
 func newGovernanceSubmit() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
-		Use:   "submit (--home DIR | --socket PATH) APPROVAL.json...",
+		Use:   "submit [--home DIR | --socket PATH] APPROVAL.json...",
 		Short: "Hand an approved change to the order",
 		Long: `submit puts the approvals of one change together and hands them to the order. "chainify governance status" shows when it is
 in force. Anybody may submit; only the signatures count.`,
@@ -508,7 +508,7 @@ func newGovernanceStatus() *cobra.Command {
 	var t target
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:     "status (--home DIR | --socket PATH)",
+		Use:     "status [--home DIR | --socket PATH]",
 		Short:   "Show the numbers that must agree and approve, and the change that waits",
 		Example: `  chainify governance status --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,

@@ -15,7 +15,7 @@ func newJoin() *cobra.Command {
 	var period time.Duration
 	var drop bool
 	cmd := &cobra.Command{
-		Use:   "join --home DIR --trust HEIGHT:HASH",
+		Use:   "join [--home DIR] --trust HEIGHT:HASH",
 		Short: "Have a node begin with a snapshot of the order instead of its first block",
 		Long: `join prepares a home whose node is stopped. At its next start the node takes the state of the order from a snapshot of the nodes
 that it is connected to (network.peers), and fetches the order blocks since then. It needs this when no node has the older blocks

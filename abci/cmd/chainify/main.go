@@ -27,7 +27,8 @@ const (
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed, or the transaction's outcome is 0; 2 wrong usage; 3 the node cannot be
-reached, cannot order now, or gave no outcome in time.`
+reached, cannot order now, or gave no outcome in time; 4 the chain has a version of the protocol that this
+program does not know.`
 
 // exitError gives an error its exit code. An empty text prints nothing: the output has said it.
 type exitError struct {
@@ -57,7 +58,7 @@ func main() {
 // run is the whole program but the process around it.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
-	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
+	root.SetArgs(joinWait(args))
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
@@ -114,6 +115,7 @@ report the same effects.
 ` + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cmd.Help(); err != nil {
@@ -123,10 +125,17 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newVoteAgain(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newDemo(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newVoteAgain(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
+	for _, command := range further {
+		root.AddCommand(command())
+	}
+	root.SetVersionTemplate("chainify {{.Version}}\n")
 	wrapUsage(root)
 	return root
 }
+
+// further are commands of builds with tags (manual.go).
+var further []func() *cobra.Command
 
 // needed is the annotation with a command's required flags: cobra's check has no exit code of its
 // own.
@@ -159,6 +168,9 @@ func wrapUsage(cmd *cobra.Command) {
 				if !c.Flags().Changed(f) {
 					return usageError("--%s is needed (see %q)", f, c.CommandPath()+" --help")
 				}
+			}
+			if err := findHome(c, os.Getenv(homeVariable), homesFolder); err != nil {
+				return err
 			}
 			return do(c, args)
 		}

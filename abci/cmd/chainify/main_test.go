@@ -65,6 +65,7 @@ func TestHelpTexts(t *testing.T) {
 }
 
 func TestWrongUsage(t *testing.T) {
+	noHomes(t)
 	for want, args := range map[string][]string{
 		"unknown command":               {"strat"},
 		"unknown flag: --hom":           {"start", "--hom", "x"},
@@ -72,7 +73,7 @@ func TestWrongUsage(t *testing.T) {
 		"--organisation is needed":      {"init", "--home", "x"},
 		"accepts 1 arg(s), received 0":  {"submit", "--socket", "x"},
 		"accepts 1 arg(s), received 2":  {"submit", "--socket", "x", "SELECT", "1"},
-		"one of --home and --socket":    {"submit", "SELECT 1"},
+		"there is no home below":        {"submit", "SELECT 1"},
 		"one of --home and --socket is": {"status", "--home", "a", "--socket", "b"},
 		"\"ddl\" is not sql, deploy":    {"submit", "--socket", "x", "--kind", "ddl", "SELECT 1"},
 		"are for --kind plan":           {"submit", "--socket", "x", "--approvals", "acme", "SELECT 1"},

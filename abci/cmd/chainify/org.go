@@ -37,7 +37,7 @@ func newOrgList() *cobra.Command {
 	var t target
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:     "list (--home DIR | --socket PATH)",
+		Use:     "list [--home DIR | --socket PATH]",
 		Short:   "Show the organisations that take part, and their keys",
 		Example: `  chainify org list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
@@ -74,7 +74,7 @@ func newOrgList() *cobra.Command {
 func newOrgAdd() *cobra.Command {
 	var p proposal
 	cmd := &cobra.Command{
-		Use:   "add (--home DIR | --socket PATH) PART.json",
+		Use:   "add [--home DIR | --socket PATH] PART.json",
 		Short: "Propose to add an organisation",
 		Long: `add proposes to add an organisation from the part that "chainify init" printed for it. Its node is let in when the change is
 accepted. With the consortium's genesis.json and the others as peers, it follows the chain and executes it in its database.
@@ -103,7 +103,7 @@ It should have caught up before the change is in force (--from-height): from the
 func newOrgRemove() *cobra.Command {
 	var p proposal
 	cmd := &cobra.Command{
-		Use:   "remove (--home DIR | --socket PATH) ORGANISATION",
+		Use:   "remove [--home DIR | --socket PATH] ORGANISATION",
 		Short: "Propose to remove an organisation",
 		Long: `remove proposes to remove an organisation. Its transactions stay on the ledger and can be verified: the ledger keeps its keys with
 the blocks they hold for. Its nodes are disconnected when the change is in force; take them from your peers then.`,
@@ -122,7 +122,7 @@ func newRotateKey() *cobra.Command {
 	var home string
 	var gatewayKey, validator, node bool
 	cmd := &cobra.Command{
-		Use:   "rotate-key --home DIR (--gateway | --validator | --node)...",
+		Use:   "rotate-key [--home DIR] (--gateway | --validator | --node)...",
 		Short: "Make new keys for this organisation and propose them",
 		Long: `With --node, rotate-key makes another key for the node itself and prints its new id, for the others' peers. Nobody has to approve
 that: it counts from the node's next start. Otherwise it makes a new gateway key, validator key, or both, in the home, beside

@@ -12,7 +12,7 @@ import (
 func newRejoin() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
-		Use:   "rejoin (--home DIR | --socket PATH)",
+		Use:   "rejoin [--home DIR | --socket PATH]",
 		Short: "Let an excluded organisation try again",
 		Long: `rejoin tells the node of an excluded organisation that its database was put right. Recovery begins anew, and the node executes
 the blocks missed meanwhile. An organisation is excluded when no step of recovery gave the certified state. It stays excluded over

@@ -40,7 +40,8 @@ Run one signer for a key. The address is unix://PATH, or tcp://HOST:PORT, whose 
 			return serveSigner(cmd.Context(), config.Home(home), address, cmtlog.NewFilter(cmtlog.NewTMLogger(cmtlog.NewSyncWriter(cmd.ErrOrStderr())), cmtlog.AllowError()))
 		},
 	}
-	homeFlag(cmd, &home, "node")
+	cmd.Flags().StringVar(&home, "home", "", "the signer's directory (required)") // never one that a node signs from as well
+	require(cmd, "home", "node")
 	cmd.Flags().StringVar(&address, "node", "", "where the node listens: unix://PATH or tcp://HOST:PORT (required)")
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -22,13 +21,13 @@ var version = "0.2.0"
 func newStart() *cobra.Command {
 	var home, explorer string
 	cmd := &cobra.Command{
-		Use:   "start --home DIR [--explorer[=HOST:PORT]]",
+		Use:   "start [--home DIR] [--explorer[=HOST:PORT]]",
 		Short: "Run the node in the foreground",
 		Long: `start runs the node until SIGINT or SIGTERM. It then refuses new transactions, lets the open block finish for a moment, rolls
 back a block that is left, and ends. The node starts while its database is down: it orders, and executes the missing blocks when
 the database is back. It ends with exit code 4 before it votes under a version of the protocol that it does not know: install
-a newer release and start again. SIGHUP acts as "chainify rejoin": it lets an excluded organisation try again. Logs go to
-standard error.`,
+a newer release and start again. SIGHUP does nothing: files that may change while the node runs are read when they change, and
+other settings count after a restart. Logs go to standard error.`,
 		Example: `  chainify start --home /var/lib/chainify
   chainify start --home /var/lib/chainify --explorer      # a web page at http://127.0.0.1:26690`,
 		Args: cobra.NoArgs,
@@ -47,11 +46,9 @@ standard error.`,
 			if err != nil {
 				return err
 			}
-			rejoin := make(chan os.Signal, 1)
-			signal.Notify(rejoin, syscall.SIGHUP)
-			defer signal.Stop(rejoin)
+			signal.Ignore(syscall.SIGHUP)
 			return node.Run(cmd.Context(), node.Options{
-				Home: config.Home(home), Config: c, Version: version, Log: log, Rejoin: rejoin,
+				Home: config.Home(home), Config: c, Version: version, Log: log,
 			})
 		},
 	}

@@ -12,7 +12,7 @@ import (
 func newVouch() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:   "vouch --home DIR NODE-ID",
+		Use:   "vouch [--home DIR] NODE-ID",
 		Short: "Sign that a standby is a node of this organisation",
 		Long: `vouch signs the id of another node with the organisation's gateway key, so that the other organisations' nodes let it in. The
 home is that of the organisation's own node, which may run. Put the line that it prints into config/vouch of the standby's home.
@@ -45,7 +45,7 @@ func newTakeOver() *cobra.Command {
 	var home, from string
 	var signed bool
 	cmd := &cobra.Command{
-		Use:   "take-over --home DIR [--from COPY]",
+		Use:   "take-over [--home DIR] [--from COPY]",
 		Short: "Have a standby take the place of the organisation's lost node",
 		Long: `take-over prepares the home of a standby ("chainify init --standby") whose node is stopped. From its next start on that node is the
 organisation's: it votes, and works on the database of chainify.toml. Make sure that the lost node is off and stays off.
@@ -81,7 +81,7 @@ func newSignAgain() *cobra.Command {
 	var home string
 	var after int64
 	cmd := &cobra.Command{
-		Use:   "sign-again --home DIR",
+		Use:   "sign-again [--home DIR]",
 		Short: "Have a node sign that stopped signing, or lost its last signature",
 		Long: `sign-again prepares a home whose node is stopped. It is for a node that stopped signing because another process signs with its
 validator key, and for one whose file of the last signature is damaged. Make sure first that the other process is off for good.
@@ -110,7 +110,7 @@ name the last order block that it can have been used for, with --after. The othe
 func newVoteAgain() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:   "vote-again --home DIR",
+		Use:   "vote-again [--home DIR]",
 		Short: "Have a node vote on what it abstains from after a take-over",
 		Long: `vote-again is for a ledger that stands still after a take-over, since the pending block needs this organisation's vote. A node in the
 place of a lost one abstains from executions on which the lost one may have voted. With this command it votes on them after all.

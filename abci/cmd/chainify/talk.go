@@ -32,20 +32,28 @@ const (
 type target struct{ home, socket string }
 
 func (t *target) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.home, "home", "", "the node's directory")
+	cmd.Flags().StringVar(&t.home, "home", "", homeHelp)
 	cmd.Flags().StringVar(&t.socket, "socket", "", "the node's socket, instead of --home")
 }
 
 func (t *target) dial(ctx context.Context) (*gateway.Client, error) {
 	path := t.socket
 	switch {
-	case t.home == "" && t.socket == "", t.home != "" && t.socket != "":
-		return nil, usageError("one of --home and --socket is needed")
-	case t.home != "":
-		c, err := config.Load(t.home)
+	case t.home != "" && t.socket != "":
+		return nil, usageError("one of --home and --socket is enough")
+	case t.socket == "":
+		home, err := t.home, error(nil)
+		if home == "" {
+			home, err = onlyHome(os.Getenv(homeVariable), homesFolder)
+		}
 		if err != nil {
 			return nil, err
 		}
+		c, err := config.Load(home)
+		if err != nil {
+			return nil, err
+		}
+		t.home = home
 		path = config.Home(t.home).Path(c.Clients.Socket)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
@@ -82,7 +90,7 @@ type submission struct {
 func newSubmit() *cobra.Command {
 	var s submission
 	cmd := &cobra.Command{
-		Use:   "submit (--home DIR | --socket PATH) [flags] (SQL | ID)",
+		Use:   "submit [--home DIR | --socket PATH] [flags] (SQL | ID)",
 		Short: "Submit one transaction",
 		Long: `submit hands a transaction to the node and prints its id. With --wait it waits until the organisation's database committed its
 block, and prints the outcome. SQL "-" is read from standard input.
@@ -94,7 +102,7 @@ execute the argument is the id of such a plan.
 
 ` + exitHelp,
 		Example: `  chainify submit --home acme --role bank --wait "UPDATE accounts SET balance = balance - 10 WHERE id = 7"
-  chainify submit --home acme --role bank --wait=1m --param integer:7 --param text:x --param date \
+  chainify submit --home acme --role bank --wait 1m --param integer:7 --param text:x --param date \
       'INSERT INTO notes VALUES ($1, $2, $3)'
   chainify submit --home acme --role dba --kind deploy --wait "ATTACH TABLE public.accounts"
   chainify submit --home acme --role bank --kind plan --not-before 2027-01-31T09:00:00Z --approvals '2 OF (bolt, cargo)' --wait \
@@ -279,7 +287,7 @@ func newStatus() *cobra.Command {
 	var t target
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:   "status (--home DIR | --socket PATH)",
+		Use:   "status [--home DIR | --socket PATH]",
 		Short: "Show the condition of the node, faults first",
 		Long: `status asks the node over its socket. The exit code is 0 when nothing is wrong, 1 when something is.
 

@@ -24,7 +24,7 @@ tokens' hashes in a file of its home, and heeds a change at once; nothing has to
 func newTokenAdd() *cobra.Command {
 	var home, role, expires string
 	cmd := &cobra.Command{
-		Use:     "add --home DIR --role ROLE NAME",
+		Use:     "add [--home DIR] --role ROLE NAME",
 		Short:   "Make a token for a role and print it, this once",
 		Example: `  chainify client token add --home /var/lib/chainify --role clerk --expires 90d till-3`,
 		Args:    cobra.ExactArgs(1),
@@ -79,7 +79,7 @@ func expiryOf(text string, now time.Time) (time.Time, error) {
 func newTokenRevoke() *cobra.Command {
 	var home string
 	cmd := &cobra.Command{
-		Use:     "revoke --home DIR NAME",
+		Use:     "revoke [--home DIR] NAME",
 		Short:   "Take a token away",
 		Example: `  chainify client token revoke --home /var/lib/chainify till-3`,
 		Args:    cobra.ExactArgs(1),
@@ -107,7 +107,7 @@ func newTokenList() *cobra.Command {
 	var home string
 	var asJSON forMachines
 	cmd := &cobra.Command{
-		Use:     "list --home DIR",
+		Use:     "list [--home DIR]",
 		Short:   "Show the names, roles and expiry times of tokens",
 		Example: `  chainify client token list --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
