@@ -71,6 +71,15 @@ install:
 dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 	@scripts/dist $(CHAINIFY) $(PG_CONFIG) $(if $(filter 0,$(ANALYTICS)),,$(WORKER))
 
+## packages: packages for Debian and for Red Hat's family of the results of `make build` and `make build-analytics` (build/packages); ANALYTICS=0: without the worker
+.PHONY: packages test-packages
+packages: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
+	@scripts/packages $(CHAINIFY) $(PG_CONFIG) $(if $(filter 0,$(ANALYTICS)),,$(WORKER))
+
+## test-packages: the packages installed, run, and removed in a bootstrapped Debian without compilers (as root)
+test-packages: packages
+	@scripts/test-packages
+
 ## pin-images: pin the bases of the images by the digests that they have now (for a release; needs docker)
 .PHONY: pin-images
 pin-images:
