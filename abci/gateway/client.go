@@ -27,7 +27,7 @@ type Client struct {
 	mu     sync.Mutex
 	last   uint64
 	asked  map[uint64]chan *wire.NodeResponse // requests under way; closed without an answer when there will be none
-	failed error                              // why nothing is answered any more
+	failed error                              // why no further request is answered
 }
 
 // Dial connects to a node's socket. The error wraps ErrUnreachable when nobody listens. Close must
@@ -156,8 +156,8 @@ func (c *Client) receive() (*wire.NodeResponse, error) {
 	return wire.DecodeNodeResponse(frame)
 }
 
-// deliver gives an answer to whoever asked; who does not wait any more is forgotten already. An
-// error with number 0 is about the connection.
+// deliver passes an answer to the request that waits for it, if it still waits. An error with
+// number 0 is about the connection.
 func (c *Client) deliver(response *wire.NodeResponse) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +261,7 @@ func (c *Client) Cancel(ctx context.Context, which *wire.CancelRequest) (*wire.C
 	return r.GetCancel(), nil
 }
 
-// Status asks the node how it stands.
+// Status asks the node for its state.
 func (c *Client) Status(ctx context.Context) (*wire.StatusResponse, error) {
 	r, err := c.Call(ctx, &wire.NodeRequest{Body: &wire.NodeRequest_Status{Status: &wire.StatusRequest{}}})
 	if err != nil {

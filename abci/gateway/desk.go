@@ -22,8 +22,9 @@ const (
 	deskForgets    = waitMax + time.Minute // no client waits for longer
 )
 
-// Desk submits what clients ask for by SQL in a database that does not reach the node. Only the
-// goroutine of Run uses it. Cost: a query for each look, 20 a second where nobody asks.
+// Desk submits transactions that clients put into a table, in a database without a connection to
+// the node (MariaDB). Only the goroutine of Run uses it. Cost: a query for each look, 20 a second
+// where nobody asks.
 type Desk struct {
 	Database backend.Desk
 	Gateway  *Gateway
@@ -61,7 +62,7 @@ func (d *Desk) Run(ctx context.Context) {
 	}
 }
 
-// look answers what is asked, and tells how many asked.
+// look answers the requests in the table, and returns their number.
 func (d *Desk) look(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, deskLimit)
 	defer cancel()
@@ -158,7 +159,8 @@ func parametersOf(text string) ([]jsonParameter, error) {
 	return out, nil
 }
 
-// settle tells the clients of transactions that the order refused; of others the database tells.
+// settle answers clients whose transactions the order refused. The database itself answers the
+// others.
 func (d *Desk) settle(ctx context.Context) error {
 	ids := make([]wire.TxID, 0, len(d.waiting))
 	for id, a := range d.waiting {
@@ -180,7 +182,8 @@ func (d *Desk) settle(ctx context.Context) error {
 	return nil
 }
 
-// refusalOf says why nothing was submitted; without SQLState when err is nil.
+// refusalOf makes the answer to a request that was not submitted; its SQLState is empty when err is
+// nil.
 func refusalOf(number uint64, err error) backend.Answer {
 	if err == nil {
 		return backend.Answer{Number: number}

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// shareOf is what one client may have of what there is for all: a quarter.
+// shareOf is one client's share of a resource: a quarter.
 func shareOf(all int) int { return max(1, all/4) }
 
 // clientPlaces count what each client holds at once.
@@ -65,8 +65,8 @@ func (b *blockPlaces) leave(who string) {
 	b.of.leave(who)
 }
 
-// addressOf names who has an address; the 64 bits of an IPv6 network that its owner may choose do
-// not make another one.
+// addressOf returns the client that an address stands for. All addresses of an IPv6 /64 network are
+// one client, since its owner can choose among them.
 func addressOf(remote string) string {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -79,7 +79,7 @@ func addressOf(remote string) string {
 	return "address " + ip.String()
 }
 
-// byAddress is a listener that closes connections beyond what one address may have at once.
+// byAddress is a listener that closes connections beyond the limit of their client's address.
 type byAddress struct {
 	net.Listener
 	places *clientPlaces

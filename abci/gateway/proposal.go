@@ -27,8 +27,8 @@ const (
 	transactionOverhead = 8
 )
 
-// checkStatements refuses what no organisation would accept, before anything is queued; messages
-// name the field.
+// checkStatements refuses statements that no organisation would accept, before anything is queued.
+// Messages name the field.
 func checkStatements(role string, statements []*wire.Statement) error {
 	if err := checkText("role", role); err != nil {
 		return err

@@ -25,8 +25,8 @@ func (w *waiter) settled() bool {
 	return w.missing == 0
 }
 
-// place is a waiter's in the list of those that wait for an id. It is left in one step, so that a
-// client's waits cost the others nothing.
+// place is a waiter's entry in the list of waiters for an id. Removing it takes constant time, so
+// that a client's waits cost the others nothing.
 type place struct {
 	of            *waiter // nil: it is in no list
 	id            wire.TxID
@@ -74,11 +74,11 @@ func (w waiters) settle(id wire.TxID) (ended int) {
 	return ended
 }
 
-// lockedAtOnce is how many ids of a client the gateway looks at before others may have its lock.
-// CometBFT's Commit needs it.
+// lockedAtOnce is how many ids of a client the gateway handles before it releases its lock for
+// others. CometBFT's Commit needs that lock.
 const lockedAtOnce = 256
 
-// inParts calls each under a lock, which it gives away after every lockedAtOnce calls.
+// inParts calls each under a lock, which it releases after every lockedAtOnce calls.
 func inParts[T any](lock sync.Locker, list []T, each func(*T)) {
 	for part := range slices.Chunk(list, lockedAtOnce) {
 		lock.Lock()
@@ -111,8 +111,7 @@ func unique(ids []wire.TxID) []wire.TxID {
 // Errors are *Error: malformed requests (22023), too many (54000, 53400), or, when an outcome is
 // missing only because the database could not be asked, 57P03.
 //
-// The waits of a client leave others room: client is a name that it has shown to bear, or its
-// connection.
+// client bounds the waits of one client: it is an authenticated name, or the connection.
 func (g *Gateway) WaitAs(ctx context.Context, client string, ids []wire.TxID, limit time.Duration) ([]wire.TxResult, error) {
 	if len(ids) == 0 {
 		return nil, malformed("ids: at least one is needed")
@@ -157,9 +156,9 @@ func waitTime(limit time.Duration) time.Duration {
 	return min(limit, waitMax)
 }
 
-// register lists the waiter under every id without outcome, and returns those ids nothing is known
-// of. It does so before the database is asked, so that no outcome falls between asking and waiting.
-// Each id is there once.
+// register lists the waiter under every id without outcome, and returns the unknown ids. It runs
+// before the database is asked, so that no outcome can arrive unseen in between. Each id is listed
+// once.
 func (g *Gateway) register(ids []wire.TxID) (*waiter, []wire.TxID) {
 	w := &waiter{missing: 1, done: make(chan struct{}), places: make([]place, 0, len(ids))} // 1: it does not end before all are listed
 	var unknown []wire.TxID

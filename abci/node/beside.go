@@ -29,22 +29,24 @@ import (
 )
 
 const (
-	// reapLimit bounds how long a proposer waits for what CometBFT's mempool holds.
+	// reapLimit bounds how long a proposer waits for the contents of CometBFT's mempool.
 	reapLimit = 200 * time.Millisecond
-	// besideDials is how many looks pass between two dials: CometBFT waits up to 3 s before one.
+	// besideDials is how many rounds of watch pass between two dials of a peer: CometBFT waits up
+	// to 3 s before it dials.
 	besideDials = 6
-	// restEvery is how often CometBFT is asked while nothing is amiss: its answers are long.
+	// restEvery is how often CometBFT is asked while all is well; its answers are long.
 	restEvery = 2 * time.Second
-	// silentBlocks is after how many order blocks without a vote CometBFT is listened to anew.
+	// silentBlocks is the number of order blocks without a vote after which the subscription to
+	// CometBFT's votes is renewed.
 	silentBlocks = 16
 )
 
-// beside is CometBFT in a process of its own, unmodified, which asks this one over a socket
-// (docs/operator/server.md).
+// beside implements orderer by an unmodified CometBFT in a process of its own, which calls the
+// application over a socket (docs/operator/server.md).
 //
-// It lasts while CometBFT comes and goes: a CometBFT that connects is told where the application
-// stands, and gives it the blocks that it misses. The node itself keeps the transactions of the
-// pending ledger block, and its own votes: it needs them while CometBFT is away.
+// CometBFT may stop and come back meanwhile. When it connects, it asks for the application's height
+// and sends the missing blocks. The node itself keeps the transactions of the pending ledger block
+// and its own votes, which it needs while CometBFT is away.
 type beside struct {
 	n        *node
 	sockets  config.Sockets
@@ -58,13 +60,13 @@ type beside struct {
 	stopping atomic.Bool
 	attached atomic.Bool        // CometBFT is connected
 	end      context.CancelFunc // of the server
-	ended    chan error         // holds what the server ended with
+	ended    chan error         // holds the server's error
 	gone     chan struct{}      // holds one while watch has not seen that CometBFT went away
 
 	mu     sync.Mutex // guards all below
 	status remote.Status
 	known  bool // CometBFT answered when it was asked last
-	// heights are those that peers work on, by organisation, while the node's key waits for them.
+	// heights are the peers' heights by organisation, while the node's key waits for them (A14).
 	heights map[string]int64
 }
 
@@ -139,8 +141,8 @@ func (b *beside) adoptPending() error {
 	return b.bodies.keep(height, block.Txs.ToSliceOfBytes(), height)
 }
 
-// voted implements orderer: what this process kept and, from when CometBFT was in it, what stands
-// in CometBFT's log. Without either the node's own store misses the order, too.
+// voted implements orderer. It returns the votes that this process stored, and those in CometBFT's
+// log from a time when CometBFT ran in this process.
 func (b *beside) voted(n *node) (ownVoted, error) {
 	kept, err := b.votes.open()
 	if err != nil {
@@ -185,7 +187,7 @@ func (b *beside) serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// connected is told how many connections CometBFT has.
+// connected notes how many connections CometBFT has.
 func (b *beside) connected(connections int) {
 	if connections > 0 {
 		if !b.attached.Swap(true) {
@@ -351,7 +353,7 @@ func (b *beside) listen(ctx context.Context) error {
 	return err
 }
 
-// at is where CometBFT stood when it was asked last; false: it did not answer.
+// at returns CometBFT's last status answer; false: it did not answer.
 func (b *beside) at() (remote.Status, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -403,7 +405,7 @@ func (b *beside) Reap(bytesMax int64) [][]byte {
 	return waiting
 }
 
-// aged implements orderer. A block whose time CometBFT does not tell is not.
+// aged implements orderer. A block counts as not aged when CometBFT does not return its time.
 func (b *beside) aged(height, last int64) bool {
 	if !b.answers() {
 		return false
@@ -449,10 +451,11 @@ func (b *beside) peers() uint32 {
 	return uint32(len(s.Peers))
 }
 
-// programs implements orderer: CometBFT alone does not carry what programs know.
+// programs implements orderer: an unmodified CometBFT does not carry the versions that programs
+// know.
 func (b *beside) programs() map[string]uint32 { return map[string]uint32{} }
 
-// environments implements orderer: CometBFT alone does not carry them.
+// environments implements orderer: an unmodified CometBFT does not carry them.
 func (b *beside) environments(*node) map[string][]backend.EnvironmentDifference { return nil }
 
 // laneCounts implements orderer.
@@ -484,8 +487,8 @@ func (a besideApp) Query(ctx context.Context, request *abci.RequestQuery) (*abci
 	return a.Application.Query(ctx, request)
 }
 
-// FinalizeBlock keeps the block's transactions first: the database may need them while CometBFT is
-// away.
+// FinalizeBlock stores the block's transactions first, since the database may need them while
+// CometBFT is away.
 func (a besideApp) FinalizeBlock(ctx context.Context, request *abci.RequestFinalizeBlock) (*abci.ResponseFinalizeBlock, error) {
 	from, _, _ := a.b.n.app.Voting()
 	if err := a.b.bodies.keep(request.Height, request.Txs, from); err != nil {

@@ -35,8 +35,8 @@ const (
 // errEnds says that the node stops before it has joined.
 var errEnds = errors.New("the node stops")
 
-// prepareJoin finds out whether the node joins by a snapshot, and clears what is there of the order
-// when it does. One that has order blocks of its own goes on with them.
+// prepareJoin decides whether the node joins by a snapshot, and clears the home's state of the
+// order when it does. A home with order blocks goes on with these.
 func (n *node) prepareJoin() error {
 	join, err := n.opt.Home.Joining()
 	if join == nil || err != nil {
@@ -94,7 +94,7 @@ func orderOf(home config.Home) (block, height int64, err error) {
 	return cometstore.NewBlockStore(blocks).Height(), last.LastBlockHeight, nil
 }
 
-// joining is how the application takes a snapshot; nil: it takes none.
+// joining returns the application's settings for joining by a snapshot; nil: it does not join.
 func (n *node) joining() *app.Joining {
 	if n.join == nil {
 		return nil
@@ -106,8 +106,8 @@ func (n *node) joining() *app.Joining {
 	return j
 }
 
-// registryHistory is who took part in the blocks so far. A node that joins does not know it yet,
-// and has to know before where the database stands: nil, the database goes on with what it has.
+// registryHistory returns the registries of all blocks so far. nil: the node is joining and does
+// not know them yet; the database then goes on with those that it has stored.
 func (n *node) registryHistory() (*wire.RegistryHistory, error) {
 	if n.join != nil && n.app.Registry() == nil {
 		return nil, nil
@@ -115,9 +115,9 @@ func (n *node) registryHistory() (*wire.RegistryHistory, error) {
 	return n.app.RegistryHistory()
 }
 
-// databaseAhead is the block up to which the database has certificates, and at most the one before
-// its last; of an empty database that takes the ledger over, any block. It waits until the database
-// says where it stands.
+// databaseAhead returns the last block for which the database has a certificate, and at most the
+// one before its last block. For an empty database that takes the ledger over, it returns the
+// largest number. It waits until the database answers.
 func (n *node) databaseAhead(ctx context.Context) (uint64, error) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
@@ -160,7 +160,7 @@ func (o *ordering) joinBy(n *node, settings *comet.Config) cometnode.Option {
 	}
 }
 
-// voice is whose word that of a connected node is.
+// voice returns the organisation for which a connected node speaks.
 func (o *ordering) voice(id p2p.ID) string {
 	if peer := o.comet.Switch().Peers().Get(id); peer != nil {
 		return o.admits.voiceOf(peer)
@@ -168,7 +168,7 @@ func (o *ordering) voice(id p2p.ID) string {
 	return string(id)
 }
 
-// tellTrust writes the order block of a snapshot to where the operator finds it.
+// tellTrust writes height and hash of a snapshot's order block to data/trust, for the operator.
 func (n *node) tellTrust(height int64, block wire.Hash) {
 	path := n.opt.Home.Trust()
 	err := os.WriteFile(path+".new", fmt.Appendf(nil, "%d:%X\n", height, block), 0o644)

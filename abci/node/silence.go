@@ -22,8 +22,9 @@ import (
 	"github.com/chainify-db/chainify/abci/signer"
 )
 
-// silence tells the guards of the home's validator keys what the node learns, and keeps over a
-// restart what they find. signer.Guard decides.
+// silence is the shell of the double-sign guards, one for each validator key of the home. It passes
+// to them what the node learns of signatures and heights, and stores their findings over a restart.
+// signer.Guard decides.
 type silence struct {
 	home     config.Home
 	chainID  string
@@ -36,7 +37,7 @@ type silence struct {
 	reports signer.Reports
 	guards  map[string]*signer.Guard // by the key's address
 	keys    map[string]*config.Signer
-	asked   *cmtproto.Vote // that CometBFT asked for last, in vain; nil: none
+	asked   *cmtproto.Vote // the last vote that CometBFT asked for and that was refused; nil: none
 	lost    *lostVotes     // nil: the node is not made yet
 }
 
@@ -51,14 +52,14 @@ func newSilence(n *node) (*silence, error) {
 	}, nil
 }
 
-// attach gives it the order to ask.
+// attach sets the order, which silence asks about heights and votes.
 func (s *silence) attach(order orderer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.order = order
 }
 
-// follow has votes on effects follow what is found of the key that counts.
+// follow lets votes on effects depend on the findings about the key that counts.
 func (s *silence) follow(counts *config.Signer, lost *lostVotes) {
 	s.mu.Lock()
 	s.lost = lost
@@ -69,7 +70,7 @@ func (s *silence) follow(counts *config.Signer, lost *lostVotes) {
 	}
 }
 
-// guard is that of a key. Called with mu held.
+// guard returns the guard of a key. Called with mu held.
 func (s *silence) guard(key *config.Signer) *signer.Guard {
 	address := string(key.Key.Address)
 	g := s.guards[address]
@@ -87,14 +88,15 @@ func (s *silence) guard(key *config.Signer) *signer.Guard {
 	return g
 }
 
-// know has a key watched from now on.
+// know begins to watch a key.
 func (s *silence) know(key *config.Signer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.guard(key)
 }
 
-// powers are the votes of the order, as the key of an address sees them.
+// powers returns the voting power of the key with this address, and that of all other keys by
+// organisation.
 func (s *silence) powers(address string) signer.Powers {
 	p := signer.Powers{Others: map[string]int64{}}
 	for _, o := range s.registry().Record().Organisations {
@@ -109,7 +111,7 @@ func (s *silence) powers(address string) signer.Powers {
 	return p
 }
 
-// look asks the connected nodes how far they are, until enough have told. Called with mu held.
+// look asks the connected nodes for their heights, until enough have answered. Called with mu held.
 func (s *silence) look(p signer.Powers) (reach int64) {
 	if reach = s.reports.Reach(p); reach == 0 && s.order != nil {
 		s.reports.Take(s.order.reported())
@@ -118,7 +120,7 @@ func (s *silence) look(p signer.Powers) (reach int64) {
 	return reach
 }
 
-// waits reports whether the connected nodes have to tell more of how far they are.
+// waits reports whether the heights of further nodes are needed.
 func (s *silence) waits(counts *config.Signer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +128,7 @@ func (s *silence) waits(counts *config.Signer) bool {
 	return s.asked != nil || s.guard(counts).Doubts() || s.reports.Reach(p) == 0 && p.OthersSuffice()
 }
 
-// standing is how far the order is. Called with mu held.
+// standing describes the state of the order for the guard of a key. Called with mu held.
 func (s *silence) standing(address string, height int64) signer.Standing {
 	p := s.powers(address)
 	reach := s.look(p)
@@ -135,7 +137,7 @@ func (s *silence) standing(address string, height int64) signer.Standing {
 	return signer.Standing{Reach: reach, First: first}
 }
 
-// may says why a key signs nothing for a height; nil: it signs.
+// may returns why a key must not sign for a height; nil: it may sign.
 func (s *silence) may(key *config.Signer, height int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +176,7 @@ func (s *silence) quiet(key *config.Signer, next func() int64) bool {
 	return (g.Stopped() || s.order == nil || s.order.counted(height-1, key.Key.Address)) && s.mayNow(key, height) != nil
 }
 
-// vain notes a vote that CometBFT asked for and did not get.
+// vain notes a vote that CometBFT asked for and that was refused.
 func (s *silence) vain(vote *cmtproto.Vote) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +184,8 @@ func (s *silence) vain(vote *cmtproto.Vote) {
 	s.asked = &asked
 }
 
-// again looks once more, and gives out the vote that was asked for in vain once it may be signed;
-// nil: there is none. next is the height that is decided next.
+// again checks once more whether the refused vote may be signed now, and returns it then; nil:
+// there is none. next is the height that is decided next.
 func (s *silence) again(counts *config.Signer, next int64) *cmtproto.Vote {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +206,7 @@ func (s *silence) again(counts *config.Signer, next int64) *cmtproto.Vote {
 	return asked
 }
 
-// made is told of each signature before it leaves.
+// made notes each signature before it leaves the node.
 func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,13 +245,13 @@ func (s *silence) overheard(raw *cmtproto.Vote, next int64) {
 	}
 }
 
-// heard takes a vote whose signature is true.
+// heard takes a vote whose signature is valid.
 func (s *silence) heard(vote *types.Vote) {
 	at := signer.StepOf(vote.Height, vote.Round, vote.Type)
 	s.learn(string(vote.ValidatorAddress), vote.Height, func(g *signer.Guard, order signer.Standing) bool { return g.Heard(at, vote.Signature, order) })
 }
 
-// joins is told that the node joins by a snapshot: it does not see the blocks before.
+// joins notes that the node joins by a snapshot, so that it does not see earlier blocks.
 func (s *silence) joins() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +304,7 @@ func (s *silence) decided(height int64, commit abci.CommitInfo, evidence []abci.
 	}
 }
 
-// learn tells a key's guard something, and keeps what it finds.
+// learn passes a fact to a key's guard, and stores the guard's finding.
 func (s *silence) learn(address string, height int64, tell func(*signer.Guard, signer.Standing) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +315,7 @@ func (s *silence) learn(address string, height int64, tell func(*signer.Guard, s
 	s.keep(g, height)
 }
 
-// keep keeps that a key was used elsewhere. Called with mu held.
+// keep stores on disk that a key was used elsewhere. Called with mu held.
 func (s *silence) keep(g *signer.Guard, height int64) {
 	now := time.Now().UTC()
 	next := s.kept
@@ -336,7 +338,8 @@ func (s *silence) keep(g *signer.Guard, height int64) {
 	}
 }
 
-// why says why a key that counts signs nothing for a height; nil: it signs. stopped: for good.
+// why returns why a key that counts must not sign for a height; nil: it may. stopped: for good,
+// until the operator acts.
 func (s *silence) why(key *config.Signer, height int64) (stopped bool, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +352,7 @@ func (s *silence) why(key *config.Signer, height int64) (stopped bool, why error
 	return false, s.mayNow(key, height)
 }
 
-// showing is an application that shows its node's silence what is decided.
+// showing wraps the application, and passes each decided block to silence.
 type showing struct {
 	abci.Application
 	silence *silence

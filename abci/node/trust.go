@@ -25,9 +25,9 @@ import (
 
 const (
 	headerLimit = 5 * time.Second // for a peer to answer
-	// verifyLimit is how long one node may take for a header. There may be a thousand between the
-	// trusted one and this. retryLimit is how long all nodes are asked again. A height that is not
-	// there may be a lie.
+	// verifyLimit is how long one node may take for a header. There may be a thousand headers
+	// between the trusted one and this. retryLimit is how long the node asks all of them again. It
+	// gives up then, since a snapshot's height may be a lie.
 	verifyLimit = 2 * time.Minute
 	retryLimit  = 10 * time.Second
 	retryPause  = time.Second
@@ -101,8 +101,8 @@ func (t *trusted) State(_ context.Context, height uint64) (state.State, error) {
 	}, nil
 }
 
-// verified returns the header of a height. It tries each connected node as the one that is asked
-// first, until one leads to a header that the trusted one proves.
+// verified returns the header of a height. It tries each connected node as the light client's
+// primary, until one gives a header that follows from the trusted one.
 func (t *trusted) verified(height int64) (*types.LightBlock, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *trusted) verify(ids []p2p.ID, height int64) (*types.LightBlock, error) 
 			all = append(all, headersOf{t, id})
 		}
 		witnesses := all[1:]
-		if len(witnesses) == 0 { // nobody is there to contradict it; what it tells is verified nevertheless
+		if len(witnesses) == 0 { // no node can contradict it; its headers are verified nevertheless
 			witnesses = all
 		}
 		var err error
@@ -144,9 +144,9 @@ func (t *trusted) verify(ids []p2p.ID, height int64) (*types.LightBlock, error) 
 	return t.client.VerifyLightBlockAtHeight(ctx, height, time.Now())
 }
 
-// withTurns is a verified header with the validators' turns to propose, which no hash covers: those
-// that most of the connected organisations tell. All nodes are asked at once: silent ones leave the
-// others their time.
+// withTurns returns a verified header with the validators' proposer priorities, which no hash
+// covers. It takes the priorities that most of the connected organisations report. All nodes are
+// asked at once, so that silent ones cost no time.
 func (t *trusted) withTurns(header *types.LightBlock) (*types.LightBlock, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyLimit)
 	defer cancel()
@@ -172,16 +172,16 @@ func (t *trusted) withTurns(header *types.LightBlock) (*types.LightBlock, error)
 	return &out, nil
 }
 
-// turnsTold is what a node tells of the turns to propose.
+// turnsTold is a node's answer about the proposer priorities.
 type turnsTold struct {
 	voice string
 	none  bool                // the node does not have the order block
 	turns *types.ValidatorSet // nil: it tells nothing, or another order block
 }
 
-// mostTell is what more than half of the voices tell of the turns to propose, out of those that
-// tell any. There is none (nil) while half of the voices that have the block are silent. A voice
-// whose nodes contradict each other stands for no answer.
+// mostTell returns the proposer priorities that more than half of the answering organisations
+// report; nil: there are none, or half of the organisations that have the block are silent. An
+// organisation whose nodes contradict each other counts as silent.
 func mostTell(told []turnsTold) *types.ValidatorSet {
 	const contradicts = ""
 	all, said, sets := map[string]bool{}, map[string]string{}, map[string]*types.ValidatorSet{}
@@ -221,7 +221,7 @@ func (h headersOf) ChainID() string { return h.chainID }
 // String names the node.
 func (h headersOf) String() string { return string(h.id) }
 
-// LightBlock implements provider.Provider. It tells nothing of turns to propose (withTurns): nodes
+// LightBlock implements provider.Provider. It leaves the proposer priorities out (withTurns): nodes
 // that differ about these must not keep the client from verifying the rest.
 func (h headersOf) LightBlock(ctx context.Context, height int64) (*types.LightBlock, error) {
 	told, err := h.ask(ctx, height)

@@ -13,11 +13,12 @@ import (
 	"github.com/chainify-db/chainify/abci/fair"
 )
 
-// CometBFT verifies a vote that it does not take each time that it comes, which takes 0.08 ms, and
-// writes it to its log on the disk. So a member pays for votes beyond the first one of a validator,
-// round and type that each of two of its nodes sends for a height. It has 1,000 of them once, and
-// 250 a second: 2 % of one processor for their signatures. Honest nodes send such votes where
-// gossip sends again what was sent at once. A height has as many rounds as its time allows.
+// CometBFT verifies a vote that it does not accept each time that the vote arrives, which takes
+// 0.08 ms, and writes it to its log on disk. So a member pays for votes beyond the first one of a
+// validator, round and type that each of two of its nodes sends for a height. Its budget is 1,000
+// of them once, and 250 a second: 2 % of one processor for their signatures. Honest nodes send such
+// votes when gossip repeats a vote of the express lane. A height can have as many rounds as fit
+// into its time.
 const (
 	ballotsMax  = 1_000
 	ballotsEach = 4 * time.Millisecond
@@ -27,8 +28,8 @@ const (
 	roundLeast = 100 * time.Millisecond
 )
 
-// Ballots decides when votes of others on order blocks get to CometBFT. It is safe for concurrent
-// use.
+// Ballots limits the rate at which other members' votes on order blocks reach CometBFT. It is safe
+// for concurrent use.
 type Ballots struct {
 	conduct    *Conduct
 	now        func() time.Time
@@ -43,7 +44,7 @@ type Ballots struct {
 	voices map[string][]p2p.ID // nodes of each member whose first votes are free at this height
 }
 
-// ballot is what a node sends one vote for.
+// ballot identifies a vote: validator, height, round and type.
 type ballot struct {
 	node   p2p.ID
 	height int64
@@ -60,9 +61,8 @@ func NewBallots(conduct *Conduct, next func() int64, validators func() int) *Bal
 	}
 }
 
-// Admit waits until a vote that a peer sent may be looked at. The routine that reads all of the
-// peer's connection calls it: bytes that are not read cost nothing, and no vote is lost. It returns
-// false when the connection ended.
+// Admit waits until a peer's vote may be passed on; false: the connection ended. The routine that
+// reads the peer's connection calls it, so a wait leaves further bytes unread, and no vote is lost.
 func (b *Ballots) Admit(peer p2p.Peer, vote *cmtproto.Vote) bool {
 	member := b.conduct.member(peer)
 	if b.first(member, peer.ID(), vote) {

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// barredFirst is how long a peer stays disconnected that sent what could never be right; twice
-	// as long each further time, up to barredMax. A peer that behaves for forgivenAfter begins
-	// anew.
+	// barredFirst is the first ban of a peer that sent a message which no honest node sends. Each
+	// further ban is twice as long, up to barredMax. After forgivenAfter without an offence a peer
+	// begins anew.
 	barredFirst, barredMax, forgivenAfter = time.Second, 10 * time.Minute, time.Hour
-	// conductKept bounds the peers whose conduct is known; of more, the one heard of longest ago is
+	// conductKept bounds the peers that are remembered. Beyond it the least recently seen one is
 	// forgotten.
 	conductKept = 1_000
 	// A peer causes linesAtOnce log lines, and then one in lineEvery.
 	linesAtOnce, lineEvery = 5, time.Minute
 )
 
-// Conduct ends the connection of a peer that sends what could never be right, and keeps it away for
-// a while. A bundle that is merely refused (full, stale, signed with a key that counted a moment
-// ago) is no offence: an honest peer passes it on. It is safe for concurrent use.
+// Conduct scores peers. It disconnects a peer that sends a message which no honest node sends, and
+// bans it for a while. A bundle that is merely refused (full, stale, signed with a key that counted
+// a moment ago) is no offence: an honest peer passes it on. It is safe for concurrent use.
 type Conduct struct {
 	log *slog.Logger
 	now func() time.Time
-	// Behind tells that this node does not know yet which keys count: others are ahead of it. nil:
-	// never. It is set before peers are there.
+	// Behind reports that this node is behind the others, and so may not know which keys count.
+	// nil: never. Set it before the first peer connects.
 	Behind func() bool
-	// Member tells the organisation whose node a peer is. nil: each peer is one by itself. The node
-	// sets it before peers are there.
+	// Member returns the organisation of a peer's node. nil: each peer counts as an organisation.
+	// Set it before the first peer connects.
 	Member func(p2p.Peer) string
 
 	mu       sync.Mutex
@@ -46,21 +46,21 @@ type Conduct struct {
 }
 
 type conduct struct {
-	last, until time.Time // of the last offence, and how long the peer is barred
+	last, until time.Time // of the last offence, and of the ban's end
 	pause       time.Duration
 	lines       int
 	line        time.Time // the last one
 	left        int       // lines not written since
 }
 
-// NewConduct begins with a good opinion of everybody.
+// NewConduct returns a Conduct without offences.
 func NewConduct(log *slog.Logger) *Conduct {
 	c := &Conduct{log: log, now: time.Now}
 	c.of, _ = lru.New[p2p.ID, *conduct](conductKept) // an error is that of a size below 1
 	return c
 }
 
-// Offence ends a peer's connection.
+// Offence disconnects a peer and bans it.
 func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	now := c.now()
 	c.mu.Lock()
@@ -79,8 +79,8 @@ func (c *Conduct) Offence(sw p2p.Switcher, peer p2p.Peer, what string, err error
 	}
 }
 
-// Forged is Offence for a signature that no key fits which this node knows of. While it is behind
-// the others, they may know of further ones, and it needs them to catch up.
+// Forged is Offence for a signature that fits no key known to this node. While this node is behind,
+// others may know newer keys, and it needs these peers to catch up: then it bans nobody.
 func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if c.Behind != nil && c.Behind() {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; this node is behind, and may not know the key", "error", err)
@@ -89,8 +89,8 @@ func (c *Conduct) Forged(sw p2p.Switcher, peer p2p.Peer, what string, err error)
 	c.Offence(sw, peer, what, err)
 }
 
-// Malformed is Offence for what cannot be decoded. It drops what a later version's node may rightly
-// send: during a rolling upgrade both kinds of nodes are needed.
+// Malformed is Offence for a message that cannot be decoded. During a rolling upgrade, a message
+// that a later version may rightly send is dropped without a ban.
 func (c *Conduct) Malformed(sw p2p.Switcher, peer p2p.Peer, what string, err error) {
 	if wire.MayBeNewer(err) {
 		c.Log(slog.LevelWarn, peer.ID(), what+"; it may be of a later version, and is ignored", "error", err)
@@ -107,7 +107,7 @@ func (c *Conduct) member(peer p2p.Peer) string {
 	return c.Member(peer)
 }
 
-// Barred tells that a peer is to stay disconnected.
+// Barred reports whether a peer is banned.
 func (c *Conduct) Barred(peer p2p.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,12 +145,12 @@ func (c *Conduct) Log(level slog.Level, peer p2p.ID, message string, args ...any
 	c.log.Log(context.Background(), level, message, args...)
 }
 
-// Accuse writes a line about whose node a peer is, within the bound of Log.
+// Accuse logs an accusation against the organisation of a peer's node, within the bound of Log.
 func (c *Conduct) Accuse(peer p2p.ID, a accuse.Accusation) {
 	c.Log(slog.LevelWarn, peer, a.Message(), a.Args()...)
 }
 
-// conduct is what is known of a peer. Called with mu held.
+// conduct returns the record of a peer. Called with mu held.
 func (c *Conduct) conduct(peer p2p.ID) *conduct {
 	known, ok := c.of.Get(peer)
 	if !ok {
@@ -160,8 +160,8 @@ func (c *Conduct) conduct(peer p2p.ID) *conduct {
 	return known
 }
 
-// Ahead tells whether more than half of the peers have reached a height beyond the next one, as
-// they say: one that lies about it is not believed.
+// Ahead reports whether more than half of the peers say that they are beyond the next height. So
+// one liar decides nothing.
 func Ahead(list []p2p.Peer, height int64) bool {
 	ahead := 0
 	for _, peer := range list {

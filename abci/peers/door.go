@@ -27,26 +27,27 @@ var ErrShareFull = errors.New("the organisation's share of the mempool is full")
 // MempoolOptions is what a MempoolDoor works with.
 type MempoolOptions struct {
 	Conduct *Conduct
-	// Take offers a transaction that a peer sent to the mempool; nil: it was not looked at. An
-	// ErrShareFull ends the message.
+	// Take offers a peer's transaction to the mempool; a nil answer means that it was not checked.
+	// ErrShareFull drops the rest of the message.
 	Take func(tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error)
-	// NeverRight tells of a transaction that was refused whether no mempool could ever have held
-	// it, under the registry in force, one before it or one that waits.
+	// NeverRight reports whether a refused transaction could be in no honest mempool: neither under
+	// the registry in force, nor under the one before, nor under one that waits.
 	NeverRight func(tx []byte, code uint32) bool
 }
 
 // A member pays for transactions that its nodes pass on and the mempool refuses: their bytes, and
-// refusedLeast for each. While it has nothing left, nothing of it is looked at. So a member has
-// this node look at 16 MiB in vain once, and at 2 MiB a second, of 256 transactions at most. A byte
-// takes 19 ns, and a small transaction 110 µs (BenchmarkRefused of package app). Hence that is 3 to
-// 4 % of one processor.
+// refusedLeast for each. While its budget is empty, its transactions are dropped unchecked. So a
+// member can make this node check 16 MiB in vain once, and then 2 MiB and 256 transactions a
+// second. A byte takes 19 ns, and a small transaction 110 µs (BenchmarkRefused of package app).
+// Hence that is 3 to 4 % of one processor.
 const (
 	refusedMax   = 16 << 20
 	refusedEach  = time.Second / (2 << 20)
 	refusedLeast = 8 << 10
 )
 
-// MempoolDoor is CometBFT's mempool reactor, which looks at what became of what peers sent.
+// MempoolDoor is CometBFT's mempool reactor with a budget: it charges members for transactions that
+// the mempool refuses.
 type MempoolDoor struct {
 	*mempool.Reactor
 	opt     MempoolOptions
@@ -60,7 +61,7 @@ func NewMempoolDoor(inner *mempool.Reactor, opt MempoolOptions) *MempoolDoor {
 	return &MempoolDoor{Reactor: inner, opt: opt, refused: fair.NewBudget[string](refusedMax, refusedEach, conductKept, time.Now)}
 }
 
-// AddPeer implements p2p.Reactor: a peer that is barred goes again.
+// AddPeer implements p2p.Reactor. It disconnects a banned peer.
 func (r *MempoolDoor) AddPeer(peer p2p.Peer) {
 	if r.opt.Conduct.Barred(peer.ID()) {
 		r.Switch.StopPeerForError(peer, errors.New("it sent what could never be right, and is barred for a while"))
@@ -88,10 +89,10 @@ func (r *MempoolDoor) Receive(e p2p.Envelope) {
 		}
 		answer, err := r.opt.Take(tx, mempool.TxInfo{SenderP2PID: e.Src.ID()})
 		if errors.Is(err, ErrShareFull) {
-			return // nodes send one bundle at once (Bundles): what comes behind it would be looked at in vain
+			return // nodes send one bundle at a time (Bundles): checking the rest would be in vain
 		}
 		if err != nil || answer == nil || answer.Code == abci.CodeTypeOK {
-			continue // known already, or no room: whoever sends it knows nothing of that
+			continue // known already, or no room: the sender cannot know that
 		}
 		r.refused.Spend(member, int64(len(tx)+refusedLeast))
 		if r.opt.NeverRight(tx, answer.Code) {

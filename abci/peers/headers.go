@@ -39,14 +39,14 @@ const (
 
 // HeadersOptions is what a headers reactor works with.
 type HeadersOptions struct {
-	// Load is the header of a height with its commit and its validators, height 0 for the newest;
-	// nil: this node has none.
+	// Load returns the header of a height with its commit and validators, height 0 for the newest;
+	// nil: this node does not have it.
 	Load    func(height int64) *types.LightBlock
 	Conduct *Conduct
 }
 
-// Headers tells other nodes certified headers of the order, and asks them for theirs
-// (spec/snapshot.md). Those who ask verify them.
+// Headers sends certified headers of the order to other nodes, and asks them for theirs
+// (spec/snapshot.md). The asking node verifies the headers.
 type Headers struct {
 	p2p.BaseReactor
 	opt HeadersOptions
@@ -128,8 +128,8 @@ func (r *Headers) RemovePeer(peer p2p.Peer, _ any) {
 	delete(r.pace, peer.ID())
 }
 
-// Receive implements p2p.Reactor. A peer that asks too quickly is heard on no channel until its
-// turn comes. An answer that nobody waits for is not decoded.
+// Receive implements p2p.Reactor. A peer that asks too quickly is not read on any channel until its
+// next answer is due. An answer that nobody waits for is not decoded.
 func (r *Headers) Receive(e p2p.Envelope) {
 	m, ok := e.Message.(*gogo.BytesValue)
 	if !ok {
@@ -170,7 +170,7 @@ func (r *Headers) answer(peer p2p.Peer, height int64) {
 	peer.TrySend(headerEnvelope(tellsHeader, height, encodeHeader(block)))
 }
 
-// told passes an answer on to who waits for it; one that comes late goes.
+// told passes an answer to the waiting question, and drops a late one.
 func (r *Headers) told(peer p2p.ID, height int64, raw []byte) error {
 	r.mu.Lock()
 	q, asked := r.waiting[peer]
@@ -188,7 +188,7 @@ func (r *Headers) told(peer p2p.ID, height int64, raw []byte) error {
 	return err
 }
 
-// encodeHeader gives no bytes for none, and for one that is too large to be sent.
+// encodeHeader returns no bytes for a missing header, and for one that is too large to be sent.
 func encodeHeader(block *types.LightBlock) []byte {
 	if block == nil {
 		return nil

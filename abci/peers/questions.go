@@ -9,27 +9,28 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Bounds of spec/agreement.md. Another organisation, and its client, pay for the time that this
-// organisation's database works for their question, and for questionWork of this node. They get it
-// back once the transaction is ordered: then every organisation executes it in any case. So another
-// organisation has this database work in vain 4 s once, and a sixteenth of one processor; one
-// client has half of that. Refusing all further questions of a second takes 40 ms of this node
-// (BenchmarkQuestion). That is a tenth of one processor in all.
+// Bounds of spec/agreement.md. Another organisation and its client pay for the time that this
+// database works for their question, and for questionWork of this node. They get the charge back
+// once the transaction is ordered, since every organisation executes it then in any case. So
+// another organisation can make this database work in vain for 4 s once, and for a sixteenth of one
+// processor. One client can do half of that. Refusing all further questions of a second takes 40 ms
+// of this node (BenchmarkQuestion). That is a tenth of one processor in all.
 const (
 	memberTime, clientTime = 4 * time.Second, 2 * time.Second
-	memberPart, clientPart = 16, 32 // of the time that passes, one part
+	memberPart, clientPart = 16, 32 // each gets one such part of the time that passes
 	// grantLeast is the least time that a question is begun with.
 	grantLeast = 50 * time.Millisecond
 	// questionWork is what it takes to verify a question and sign the answer, rounded up.
 	questionWork = 250 * time.Microsecond
-	// clientsKept bounds the clients whose charges are remembered, answersKept the transactions of
-	// one organisation that may still be ordered.
+	// clientsKept bounds the clients with a charge, answersKept the transactions of one
+	// organisation that may still be ordered.
 	clientsKept, answersKept = 10_000, 2_048
-	// questionsPerSecond bounds the questions of one member that are decoded.
+	// questionsPerSecond bounds the questions of one member that this node decodes.
 	questionsPerSecond = 1000
 )
 
-// questions decides which questions of others are looked at, and for how long.
+// questions decides which questions of other organisations this database works on, and for how
+// long.
 type questions struct {
 	now             func() time.Time
 	members, client *fair.Budget[string] // of microseconds, by organisation, and by client
@@ -37,7 +38,7 @@ type questions struct {
 	mu     sync.Mutex // guards all below
 	second int64      // of the clock
 	heard  map[string]int
-	// answered are the charges for transactions that are not ordered yet, lately those of each
+	// answered has the charges for transactions that are not ordered yet. lately has their ids by
 	// organisation, the oldest first.
 	answered map[wire.TxID]charge
 	lately   map[string][]wire.TxID
@@ -71,7 +72,7 @@ func (q *questions) hears(member string) bool {
 	return q.heard[member] <= questionsPerSecond
 }
 
-// refuses says why nothing is looked at for an organisation now; "" when something is.
+// refuses returns why this node refuses all questions of an organisation now; "": it does not.
 func (q *questions) refuses(organisation string) string {
 	return usedUp(fmt.Sprintf("organisation %q", organisation), q.members, organisation)
 }
@@ -84,8 +85,8 @@ func usedUp(whose string, budget *fair.Budget[string], name string) string {
 	return fmt.Sprintf("its time for questions of %s is used up; ask again in %s", whose, (wait + time.Second - 1).Truncate(time.Second))
 }
 
-// grant gives a question half of what is left to its organisation and client, which settle takes
-// back: others of them find something left. Or it says why there is nothing.
+// grant gives a question half of the time left to its organisation and client, so that others of
+// them find some left. settle returns the unused part. Or it returns why there is none.
 func (q *questions) grant(organisation string, client *wire.Client) (granted charge, refusal string) {
 	name, said := organisation+"/"+client.Role, fmt.Sprintf("role %q", client.Role)
 	if len(client.Key) > 0 {
@@ -114,7 +115,7 @@ func (q *questions) give(c charge) {
 	q.client.Give(c.client, c.micros)
 }
 
-// settle charges what a question took in place of what it was granted.
+// settle replaces the granted time by the time that the question took.
 func (q *questions) settle(granted charge, id wire.TxID, worked time.Duration) {
 	took := charge{granted.organisation, granted.client, (worked + questionWork).Microseconds()}
 	q.mu.Lock()
@@ -122,7 +123,7 @@ func (q *questions) settle(granted charge, id wire.TxID, worked time.Duration) {
 	q.give(granted)
 	q.spend(took)
 	if _, again := q.answered[id]; again {
-		return // what is asked twice is given back once
+		return // a transaction that was asked about twice is refunded once
 	}
 	q.answered[id] = took
 	lately := append(q.lately[took.organisation], id)

@@ -30,8 +30,8 @@ type settings struct {
 	clock                     time.Time
 	installed                 bool
 	holders                   error // of the procedure that ends holders of rows
-	// remote: the session leads to another machine. The server gives up one whose machine is gone
-	// after so many seconds; 0: as the kernel has it.
+	// remote: the session comes from another machine. The server gives up a session whose machine
+	// is gone after this many seconds; 0: the kernel's default.
 	remote                 bool
 	idle, interval, probes int64
 }
@@ -125,12 +125,13 @@ func (s settings) judge(before, after time.Time) []backend.Condition {
 	return found
 }
 
-// endsWithMachine: the server notices within a minute that the machine of a session is gone.
+// endsWithMachine reports whether the server notices within a minute that a session's machine is
+// gone.
 func (s settings) endsWithMachine() bool {
 	return s.idle > 0 && s.interval > 0 && s.probes > 0 && s.idle+s.interval*s.probes <= 60
 }
 
-// elsewhere: an address is beyond this machine, as far as it shows.
+// elsewhere reports whether an address is of another machine, as far as the address shows it.
 func elsewhere(network, address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if network != "tcp" || err != nil || host == "localhost" {
@@ -150,7 +151,8 @@ func (s settings) tooOld() bool {
 	return errors.Join(err, err2) != nil || major*100+minor < versionLeast
 }
 
-// mendOfHolders says what to do when the procedure that ends holders of rows cannot be called.
+// mendOfHolders returns the advice for the case that the procedure which ends holders of row locks
+// cannot be called.
 func mendOfHolders(err error) string {
 	switch errorNumber(err) {
 	case 1227: // its definer lacks a right
@@ -169,7 +171,7 @@ func reason(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// mendOf says what to do when the database cannot be reached.
+// mendOf returns the advice for a database that cannot be reached.
 func mendOf(err error) string {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {

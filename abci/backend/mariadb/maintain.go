@@ -26,7 +26,7 @@ const (
 	throttleRows = 1_000            // between two looks at the clock
 	auditBlocks  = 100              // that are audited without a pause
 
-	auditRests     = 9           // times as long as a piece took
+	auditRests     = 9           // times the time of the piece before
 	auditRestsMost = time.Minute // for a piece that waited for something else
 )
 
@@ -65,8 +65,8 @@ func (b *Backend) keep(ctx context.Context, log *slog.Logger, name string, pass 
 	}
 }
 
-// untilDue is how long after a start the next pass is due: as long as it would have been without
-// the start, at most a whole interval.
+// untilDue returns when the next pass is due after a start: at the time that it would have had
+// without a restart, at most a whole interval.
 func (b *Backend) untilDue(ctx context.Context, every time.Duration) time.Duration {
 	h, err := b.Inspect(ctx)
 	if err != nil {
@@ -84,8 +84,9 @@ func (b *Backend) scrubAll(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// auditAll is one pass over all kept blocks, or the rest of one that a restart ended. They become
-// more, so it takes a tenth of the time at most, and tables are scrubbed meanwhile.
+// auditAll is one pass over all stored blocks, or the rest of a pass that a restart interrupted.
+// The number of blocks grows, so the pass takes a tenth of the time at most, and tables are
+// scrubbed meanwhile.
 func (b *Backend) auditAll(ctx context.Context, log *slog.Logger) error {
 	var next uint64
 	err := b.pool.QueryRowContext(ctx, b.name.in(`SELECT coalesce(max(next), 0) FROM %L.audited`)).Scan(&next)
@@ -134,7 +135,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// scrubbed is what was found in a table, or of a procedure.
+// scrubbed is a finding in a table or a procedure.
 type scrubbed struct{ Table, What string }
 
 // Scrub compares the tables with their running states, and definitions and procedures with those
@@ -178,7 +179,8 @@ func (b *Backend) scrub(ctx context.Context, perSecond int) ([]scrubbed, error) 
 	return found, nil
 }
 
-// scrubTable looks at one table in a snapshot of its own; "" when it is well, or detached by now.
+// scrubTable checks one table in a snapshot of its own. It returns "" when the table is as agreed,
+// or was detached meanwhile.
 func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (string, error) {
 	conn, err := b.pool.Conn(ctx)
 	if err != nil {
@@ -213,7 +215,7 @@ func (b *Backend) scrubTable(ctx context.Context, name string, perSecond int) (s
 	return "", nil
 }
 
-// triggersOf expects the ledger's triggers of a table, and no more under such names.
+// triggersOf checks that a table has exactly the ledger's triggers under the ledger's names.
 func (r *reading) triggersOf(ctx context.Context, t *table, tables map[string]*table) (string, error) {
 	found, err := readTriggers(ctx, r.conn, r.name)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// falseBlocksMax is how many blocks that are not as agreed a position names.
+// falseBlocksMax is how many damaged blocks a position names at most.
 const falseBlocksMax = 64
 
-// past tells of blocks, each under the snapshot of one statement.
+// past reads stored blocks for another organisation, each under the snapshot of one statement.
 type past struct {
 	pool *sql.DB
 	name names
 }
 
-// ReadPast begins to tell of earlier blocks.
+// ReadPast opens the stored blocks for another organisation.
 func (b *Backend) ReadPast(context.Context) (backend.Past, error) { return past{b.pool, b.name}, nil }
 
 // Close ends it.
 func (past) Close() {}
 
-// Block gives a block as it is kept here: its header, then its changes.
+// Block returns a block as it is stored here: its header, then its changes.
 func (p past) Block(ctx context.Context, number uint64, hash wire.Hash, each func([]byte) error) error {
 	if err := hasBlock(ctx, p.pool, p.name, number, hash); err != nil {
 		return fmt.Errorf("tell block %d: %w", number, err)
@@ -55,7 +55,7 @@ func (p past) Block(ctx context.Context, number uint64, hash wire.Hash, each fun
 	return nil
 }
 
-// kept is a block as a database has it, or as one tells it.
+// kept is a block as this database stores it, or as another organisation sent it.
 type kept struct {
 	header  []byte
 	changes []change // in canonical order
@@ -63,8 +63,8 @@ type kept struct {
 	tables  map[string]*table
 }
 
-// keptBlock reads a block without trusting it. Its tables are those of its time: what became of
-// them since counts for nothing.
+// keptBlock reads a stored block without trusting it. It uses the definitions that tables had at
+// the time of the block.
 func keptBlock(ctx context.Context, q querier, name names, number uint64) (*kept, error) {
 	k := &kept{}
 	err := q.QueryRowContext(ctx, name.in(`SELECT header FROM %L.block WHERE number = ?`), number).Scan(&k.header)
@@ -111,7 +111,8 @@ func tablesSince(ctx context.Context, q querier, name names, number uint64) (map
 	return tables, err
 }
 
-// check expects everything of a block to be as its header says, and the header to have the hash.
+// check verifies that a block's contents give the roots in its header, and that the header has the
+// hash.
 func (k *kept) check(number uint64, hash wire.Hash) (*wire.Header, error) {
 	if wire.HeaderHash(k.header) != hash {
 		return nil, beyond("the header of block %d has another hash", number)
@@ -145,14 +146,14 @@ func (k *kept) check(number uint64, hash wire.Hash) (*wire.Header, error) {
 	return header, nil
 }
 
-// Audit reads blocks from one number on, at most so many, and notes those that are not kept as
-// agreed, which Position names. It returns the number to go on with, 0 at the end.
+// Audit verifies at most this many stored blocks from a number on, and notes the damaged ones,
+// which Position names. It returns the next number, 0 at the end.
 func (b *Backend) Audit(ctx context.Context, from uint64, most int) (uint64, error) {
 	next, _, err := b.auditFrom(ctx, from, most)
 	return next, err
 }
 
-// audited is what an audit read: changes, and the blocks that are not as agreed.
+// audited is the result of an audit: the number of changes read, and the damaged blocks.
 type audited struct {
 	read  int
 	noted map[uint64]bool
@@ -224,7 +225,7 @@ func (k *kept) readIDs(ctx context.Context, q querier, name names, number uint64
 	})
 }
 
-// RestoreBlock puts a committed block right that is kept otherwise than agreed.
+// RestoreBlock repairs a damaged stored block.
 func (b *Backend) RestoreBlock(ctx context.Context, from backend.Past, block *wire.OrderedBlock, certified wire.Hash) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +274,7 @@ func (b *Backend) restoreBlock(ctx context.Context, from backend.Past, block *wi
 
 var errNoTable = errors.New("a change of a table that is not on the ledger, or one too many")
 
-// take reads a part that another organisation told.
+// take reads one message of a block from another organisation.
 func (k *kept) take(part []byte) error {
 	if k.header == nil {
 		k.header = append([]byte{}, part...)
@@ -287,15 +288,15 @@ func (k *kept) take(part []byte) error {
 	return nil
 }
 
-// sort brings changes that were told into canonical order: each database tells them in one of its
-// own.
+// sort brings received changes into canonical order, since each database sends them in an order of
+// its own.
 func (k *kept) sort() {
 	slices.SortFunc(k.changes, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), bytes.Compare(a.Key, b.Key), cmp.Compare(a.Serial, b.Serial))
 	})
 }
 
-// changeOf reads the next change that another organisation told.
+// changeOf reads the next change from another organisation.
 func (k *kept) changeOf(part []byte) (change, error) {
 	told, err := canonical.DecodeTravelling(part)
 	if err != nil {
@@ -365,7 +366,7 @@ func (r *run) writeTold() error {
 	return r.writeHistory(changes, order)
 }
 
-// falseBlocks are the first blocks that Audit noted.
+// falseBlocks returns the first damaged blocks that Audit noted.
 func falseBlocks(ctx context.Context, q querier, name names) ([]uint64, error) {
 	rows, err := q.QueryContext(ctx, name.in(`SELECT number FROM %L.false_block ORDER BY number LIMIT ?`), falseBlocksMax)
 	if err != nil {

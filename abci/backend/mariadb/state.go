@@ -32,7 +32,7 @@ type reading struct {
 	rows   rowSet
 }
 
-// Read begins to tell of the tables at the end of a block.
+// Read opens the tables as of the end of a block, for another organisation.
 func (b *Backend) Read(ctx context.Context, number uint64, hash wire.Hash) (backend.Reading, error) {
 	conn, err := b.pool.Conn(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *reading) load(ctx context.Context, name string) error {
 // Tables are all tables on the ledger.
 func (r *reading) Tables() []backend.TableState { return r.told }
 
-// Digests tells of ranges of keys.
+// Digests returns the digests of ranges of keys.
 func (r *reading) Digests(ctx context.Context, table string, within backend.Ranges, bits uint32) ([]backend.RangeDigest, error) {
 	if err := r.load(ctx, table); err != nil {
 		return nil, fmt.Errorf("digests of %s: %w", table, err)
@@ -152,7 +152,7 @@ func digests(table string, rows rowSet, within backend.Ranges, bits uint32) []ba
 	return out
 }
 
-// Rows gives the rows of ranges, as they travel.
+// Rows returns the rows of ranges, in the encoding for other organisations.
 func (r *reading) Rows(ctx context.Context, table string, in backend.Ranges, each func(cells []byte) error) error {
 	if err := r.load(ctx, table); err != nil {
 		return fmt.Errorf("rows of %s: %w", table, err)
@@ -196,7 +196,7 @@ func (t *table) cells(row []canonical.Column, columns []canonical.ColumnType) []
 	return cells
 }
 
-// rowOf encodes a row that another organisation told, and its key.
+// rowOf encodes a row from another organisation, and its key.
 func (t *table) rowOf(raw []byte, columns []canonical.ColumnType) (row, key []byte, err error) {
 	cells, err := canonical.DecodeCells(raw)
 	if err != nil {
@@ -266,7 +266,8 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 	return found, nil
 }
 
-// taken are the rows here, with those of the ranges that differ taken from the reading.
+// taken returns the rows of this database, with the ranges that differ replaced by those of the
+// reading.
 func (r *repair) taken(from backend.Reading) (map[string]rowSet, error) {
 	want := map[string]rowSet{}
 	for _, told := range from.Tables() {
@@ -286,7 +287,8 @@ func (r *repair) taken(from backend.Reading) (map[string]rowSet, error) {
 	return want, nil
 }
 
-// take changes rows to those told where they differ. More rows than the state has do not fit.
+// take replaces the rows that differ by the received ones. It fails when there are more than the
+// state has.
 func (r *repair) take(from backend.Reading, t *table, told backend.TableState, rows rowSet) error {
 	few := min(rangeBitsMax, bits.Len64(told.Rows/rowsPerRange))
 	theirs, err := from.Digests(r.ctx, t.Name, backend.All(), uint32(few))
@@ -325,7 +327,7 @@ func (r *repair) take(from backend.Reading, t *table, told backend.TableState, r
 	return err
 }
 
-// digestAt is that of a range, of which the list has no second one; zeros where it has none.
+// digestAt returns the digest of a range from a list; zeros where the list has none.
 func digestAt(list []backend.RangeDigest, at uint32) backend.RangeDigest {
 	i := slices.IndexFunc(list, func(d backend.RangeDigest) bool { return d.Range == at })
 	if i < 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// How ranges are narrowed: each look costs both databases a scan, each row too many some bytes on
-// the way.
+// Bounds for narrowing down the ranges that differ. Each round costs both databases a scan, and
+// each surplus row costs some bytes of transfer.
 const (
 	rowsPerRange   = 64      // of the first look
 	firstBitsMax   = 12      // of the first look: 4,096 ranges
@@ -43,16 +43,15 @@ func (b *Backend) Restore(ctx context.Context, from backend.Reading, number uint
 	return rows, nil
 }
 
-// malformed is invalid_parameter_value: what another organisation told is none of what the database
-// takes.
+// malformed is invalid_parameter_value: the data from another organisation do not decode.
 const malformed = "22023"
 
-// machine are the beginnings of SQLSTATEs that tell of this database and its machine, not of what
-// another organisation told.
+// machine has the beginnings of SQLSTATEs that are failures of this database or its machine, and
+// not of the received data.
 var machine = []string{"08", "25", "28", "3D", "40", "53", "54001", "55P03", "57", "58", "72", "F0", "XX"}
 
-// own says that an error is a matter of this database and its machine. Files on a disk that became
-// read-only give the SQLSTATE of a missing right.
+// own reports whether an error is a failure of this database or its machine. A disk that became
+// read-only gives the SQLSTATE of a missing right.
 func own(err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Severity != "ERROR" {
@@ -62,12 +61,12 @@ func own(err error) bool {
 		(e.Code == "42501" || e.Code == "42809") && strings.HasPrefix(e.Message, "could not ")
 }
 
-// unfit are the beginnings of SQLSTATEs of values that are none of their type, of rows that
-// constraints of types refuse, and of tables that there are not.
+// unfit has the beginnings of SQLSTATEs for values that do not fit their type, rows that a domain's
+// constraint refuses, and tables that do not exist.
 var unfit = []string{"22", "23", "42P01", "P0"}
 
-// told says of an error that what another organisation told does not fit here. Whether that is its
-// fault, another organisation's word shows.
+// told marks an error as one of received data that do not fit here. The data of a further
+// organisation show whether the sender or this database is wrong.
 func told(err error) error {
 	state := sqlState(err)
 	if own(err) || !slices.ContainsFunc(unfit, func(class string) bool { return strings.HasPrefix(state, class) }) {
@@ -76,7 +75,7 @@ func told(err error) error {
 	return fmt.Errorf("%w: %w", backend.ErrUnfit, err)
 }
 
-// beyond says of what another organisation told that it does not help.
+// beyond marks an error as one of received data that do not repair this database.
 func beyond(err error) error {
 	if errors.Is(err, backend.ErrFalse) || errors.Is(err, backend.ErrUnfit) || errors.Is(err, backend.ErrNoHelp) || errors.Is(err, backend.ErrBeyondRepair) {
 		return err
@@ -122,15 +121,14 @@ func (b *Backend) restore(ctx context.Context, from backend.Reading, number uint
 	return pgx.CollectRows(rows, rowDeviation)
 }
 
-// checkTold refuses tables that there are not, which are of no use. It also refuses numbers of rows
-// that are not those of the states told. Where the state kept here is the one told, this database
-// knows how many rows have it.
+// checkTold refuses tables that do not exist, and numbers of rows that contradict the received
+// states. Where this database has the same state, it knows the number of its rows.
 func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, number uint64, certified wire.Hash) error {
 	own := reading{conn: b.conn, number: number}
 	if _, err := b.conn.Exec(ctx, `SAVEPOINT own_tables`); err != nil {
 		return err
 	}
-	if err := own.collect(ctx, certified); err != nil { // whatever is the matter here, restore says it
+	if err := own.collect(ctx, certified); err != nil { // restore reports a failure of this database
 		_, err = b.conn.Exec(ctx, `ROLLBACK TO own_tables`)
 		return err
 	}
@@ -152,8 +150,8 @@ func (b *Backend) checkTold(ctx context.Context, tables []backend.TableState, nu
 	return nil
 }
 
-// differing finds the ranges in which the table here and the one read have other rows, and how many
-// rows were told to be in them.
+// differing finds the ranges in which the table here and the received one differ, and the number of
+// rows that the other one has in them.
 func (b *Backend) differing(ctx context.Context, from backend.Reading, number uint64, t backend.TableState) (in backend.Ranges, most uint64, err error) {
 	in = backend.All()
 	next := firstBits(t.Rows)
@@ -182,12 +180,14 @@ func (b *Backend) differing(ctx context.Context, from backend.Reading, number ui
 	return in, most, nil
 }
 
-// firstBits is by how many bits the ranges are that a table of so many rows is first compared by.
+// firstBits returns the number of hash bits that divide a table of this many rows into ranges for
+// the first round.
 func firstBits(rows uint64) uint32 {
 	return min(uint32(bits.Len64(rows/rowsPerRange)), firstBitsMax)
 }
 
-// fits refuses digests of ranges that were not asked for, and of more rows than the table has.
+// fits refuses digests of ranges that were not asked for, or that count more rows than the table
+// has.
 func fits(list []backend.RangeDigest, in backend.Ranges, next uint32, t backend.TableState) error {
 	left := t.Rows
 	for _, d := range list {
@@ -202,8 +202,8 @@ func fits(list []backend.RangeDigest, in backend.Ranges, next uint32, t backend.
 	return nil
 }
 
-// unequal compares two ascending lists of digests: the ranges that differ, and how many rows the
-// second has in them.
+// unequal compares two ascending lists of digests. It returns the ranges that differ, and the
+// number of rows that the second list has in them.
 func unequal(own, theirs []backend.RangeDigest) (list []uint32, rows uint64) {
 	for len(own) > 0 || len(theirs) > 0 {
 		switch {
@@ -222,7 +222,7 @@ func unequal(own, theirs []backend.RangeDigest) (list []uint32, rows uint64) {
 	return list, rows
 }
 
-// fetch stages the rows of these ranges, at most as many as were told to be in them.
+// fetch stages the rows of these ranges, at most as many as their digests count.
 func (b *Backend) fetch(ctx context.Context, from backend.Reading, table string, in backend.Ranges, most uint64) error {
 	rows := newStage(func(ctx context.Context, raw []byte) error {
 		_, err := b.conn.Exec(ctx, `SELECT chainify_node.stage_rows($1, $2)`, table, raw)
