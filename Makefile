@@ -341,12 +341,13 @@ tamper: pgtree build-node
 	cd abci && CHAINIFY_TAMPER=1 CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) \
 		$(GO) test -count=1 -timeout 4h -v -run TestTamperedOrganisationsComeBack ./e2e
 
-## schedules: SCHEDULES (1000) random schedules of losses, take-overs, pauses and clock steps over whole consortia in one process, from SEED, ABREAST (16) at a time; half an hour on two quiet cores
+## schedules: SCHEDULES (1000) random schedules of losses, take-overs, pauses and clock steps, from SEED, BATCH (100) in a process and ABREAST (16) at a time; half an hour on two quiet cores
 SCHEDULES ?= 1000
 ABREAST   ?= 16
+BATCH     ?= 100
 .PHONY: schedules
 schedules:
-	cd abci && $(if $(SEED),CHAINIFY_TEST_SEED=$(SEED)) $(GO) test -count=1 -timeout 8h -v ./sim -args -schedules $(SCHEDULES) -abreast $(ABREAST)
+	cd abci && $(if $(SEED),CHAINIFY_TEST_SEED=$(SEED)) $(GO) test -count=1 -timeout 8h -v ./sim -args -schedules $(SCHEDULES) -abreast $(ABREAST) -batch $(BATCH)
 
 ## soak-long: schedules, tamper, three greedy organisations of five, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (an hour)
 .PHONY: soak-long

@@ -117,8 +117,7 @@ func run(steps []step, number uint32) (err error) {
 // take has a step happen, where it can.
 func (w *world) take(s step) error {
 	m := w.members[s.a]
-	// CometBFT v0.40.0 ends this process when it loses a peer whose block it is about to take while
-	// it catches up (BlockPool.PopRequest finds no block any more).
+	// CometBFT's own panic (cometsPanic) would end this process too often otherwise.
 	until(2*haste, func() bool { return !slices.ContainsFunc(w.members, (*member).catchesUp) })
 	switch s.kind {
 	case stops:

@@ -65,7 +65,7 @@ func memory() string {
 // found makes a consortium and starts it.
 func found(number uint32) (w *world, err error) {
 	w = &world{number: number, record: newRecord(), links: map[[2]int]*link{}, apart: map[[2]int]bool{}}
-	if w.dir, err = os.MkdirTemp(memory(), "chainify-sim"); err != nil {
+	if w.dir, err = os.MkdirTemp(*dir, "world"); err != nil {
 		return nil, err
 	}
 	homes, err := config.Testnet{
