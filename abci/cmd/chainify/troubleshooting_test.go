@@ -124,3 +124,24 @@ func exitCodes(t *testing.T) (codes []string) {
 	})
 	return codes
 }
+
+// Each question of the page for a review board has an answer, says what is not there, and names a
+// figure and a test.
+func TestEachQuestionOfAReviewBoardIsAnsweredWhole(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "review-board.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := strings.Split(string(text), "\n## ")[1:]
+	if len(questions) != 12 {
+		t.Errorf("%d questions, want 12", len(questions))
+	}
+	for _, question := range questions {
+		heading, rest, _ := strings.Cut(question, "\n")
+		for _, part := range []string{"Answer", "Not there", "Figure", "Test"} {
+			if strings.Count(rest, "\n**"+part+".** ") != 1 {
+				t.Errorf("%s: not one paragraph that begins with **%s.**", heading, part)
+			}
+		}
+	}
+}
