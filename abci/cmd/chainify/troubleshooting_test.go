@@ -139,7 +139,7 @@ func TestEachQuestionOfAReviewBoardIsAnsweredWhole(t *testing.T) {
 	for _, question := range questions {
 		heading, rest, _ := strings.Cut(question, "\n")
 		for _, part := range []string{"Answer", "Not there", "Figure", "Test"} {
-			if strings.Count(rest, "\n**"+part+".** ") != 1 {
+			if strings.Count("\n"+rest, "\n**"+part+".** ") != 1 {
 				t.Errorf("%s: not one paragraph that begins with **%s.**", heading, part)
 			}
 		}
