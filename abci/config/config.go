@@ -21,8 +21,8 @@ import (
 
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

@@ -17,7 +17,7 @@ import (
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
-	"github.com/chainify-db/chainify/abci/signer"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
 // keyIDBytes of a public key name its files.

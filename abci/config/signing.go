@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/chainify-db/chainify/abci/signer"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
 // Signing is why a home's node does not just sign: what it keeps over a restart.

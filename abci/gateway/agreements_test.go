@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
-	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
-	"github.com/chainify-db/chainify/abci/remote"
+	"github.com/chainify-db/chainify/abci/comet/remote"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

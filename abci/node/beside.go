@@ -22,10 +22,10 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet/lane"
+	"github.com/chainify-db/chainify/abci/comet/remote"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
-	"github.com/chainify-db/chainify/abci/remote"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/privval"
 
-	"github.com/chainify-db/chainify/abci/remote"
-	"github.com/chainify-db/chainify/abci/signer"
+	"github.com/chainify-db/chainify/abci/comet/remote"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
 const (

@@ -22,10 +22,10 @@ import (
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 
+	"github.com/chainify-db/chainify/abci/comet/peers"
+	"github.com/chainify-db/chainify/abci/comet/remote"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/peers"
-	"github.com/chainify-db/chainify/abci/remote"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

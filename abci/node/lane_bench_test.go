@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 )
 
 // BenchmarkWaitingClients measures four nodes in this process whose clients wait for each answer,

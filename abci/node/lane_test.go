@@ -15,9 +15,9 @@ import (
 	cometstore "github.com/cometbft/cometbft/store"
 	"github.com/cosmos/gogoproto/proto"
 
+	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 

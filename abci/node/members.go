@@ -16,8 +16,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/signer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

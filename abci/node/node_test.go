@@ -21,9 +21,9 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 

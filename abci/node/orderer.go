@@ -5,8 +5,8 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/gateway"
-	"github.com/chainify-db/chainify/abci/lane"
 )
 
 // orderer is CometBFT as the other parts of a node see it: in this process (ordering), or in one

@@ -10,7 +10,7 @@ import (
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
-	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/comet/peers"
 )
 
 // overhear has the node's silence hear each vote that a peer sends, and finds the consensus that

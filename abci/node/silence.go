@@ -17,9 +17,9 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/comet/peers"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/peers"
-	"github.com/chainify-db/chainify/abci/signer"
 )
 
 // silence is the shell of the double-sign guards, one for each validator key of the home. It passes

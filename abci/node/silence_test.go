@@ -15,8 +15,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/signer"
 )
 
 // told is an order whose nodes told how far they are.

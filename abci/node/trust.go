@@ -20,7 +20,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 	"github.com/cometbft/cometbft/version"
 
-	"github.com/chainify-db/chainify/abci/peers"
+	"github.com/chainify-db/chainify/abci/comet/peers"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/cometbft/cometbft/privval"
 	"github.com/spf13/cobra"
 
+	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/signer"
 )
 
 const (

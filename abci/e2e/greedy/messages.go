@@ -23,8 +23,8 @@ import (
 	gogo "github.com/cosmos/gogoproto/types"
 	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/peers"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
