@@ -7,8 +7,7 @@ import (
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
-	cmttypes "github.com/cometbft/cometbft/types"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/fair"
@@ -190,12 +189,16 @@ func pick(list []waiting, space int64, transactionsMax int, shares *order.Shares
 	return taken, used
 }
 
+// precommitted is the flag of a validator that precommitted the block (BlockIDFlagCommit of
+// CometBFT).
+const precommitted = 2
+
 // certificate encodes the effect certificate for the next order block, nil when there is none to
 // make.
 func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, space *int64) []byte {
 	var votes []*wire.ExtendedVote
 	for _, v := range commit.Votes {
-		if v.BlockIdFlag != cmtproto.BlockIDFlagCommit || len(v.VoteExtension) == 0 {
+		if v.BlockIdFlag != precommitted || len(v.VoteExtension) == 0 {
 			continue
 		}
 		votes = append(votes, &wire.ExtendedVote{
@@ -222,7 +225,11 @@ func (a *App) certificate(state *order.State, commit abci.ExtendedCommitInfo, sp
 	return nil
 }
 
-func sizeInBlock(raw []byte) int64 { return cmttypes.ComputeProtoSizeForTxs([]cmttypes.Tx{raw}) }
+// sizeInBlock is how many bytes a transaction takes in an order block: one of CometBFT's repeated
+// field of bytes.
+func sizeInBlock(raw []byte) int64 {
+	return int64(protowire.SizeTag(1) + protowire.SizeBytes(len(raw)))
+}
 
 // ProcessProposal accepts exactly the blocks that Apply takes, then starts to execute speculatively
 // (A1, A3).

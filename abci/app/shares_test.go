@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	abci "github.com/cometbft/cometbft/abci/types"
+	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -133,5 +134,15 @@ func TestAGreedyOrganisationIsNotAllThatIsProposed(t *testing.T) {
 	few := mempool[400:]
 	if got := c.app.among(few, 4<<20); len(got) != len(few) || string(got[0]) != string(few[0]) {
 		t.Error("where all fits, it is not as it was")
+	}
+}
+
+// What a transaction takes of a block's bytes is what CometBFT counts.
+func TestATransactionTakesTheBytesThatCometBFTCounts(t *testing.T) {
+	for _, length := range []int{0, 1, 127, 128, 1 << 14, 1<<14 - 1, 1 << 21} {
+		raw := make([]byte, length)
+		if got, want := sizeInBlock(raw), cmttypes.ComputeProtoSizeForTxs([]cmttypes.Tx{raw}); got != want {
+			t.Errorf("%d bytes take %d, want %d", length, got, want)
+		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
-	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -131,17 +129,13 @@ func TestVerifyVoteExtensionAcceptsWhateverIsWellFormed(t *testing.T) {
 
 // precommit gives a vote as CometBFT gives it once it has added it: the precommit of organisation i
 // at a height.
-func (c *chain) precommit(i int, height int64, vote wire.EffectVote, change ...func(*cmttypes.Vote)) {
+func (c *chain) precommit(i int, height int64, vote wire.EffectVote, change ...func(*wire.ExtendedVote)) {
 	c.t.Helper()
 	signed := c.consortium.Sign(i, height, vote)
-	v := &cmttypes.Vote{
-		Type: cmtproto.PrecommitType, Height: height, ValidatorAddress: signed.ValidatorAddress,
-		Extension: signed.Extension, ExtensionSignature: signed.Signature,
-	}
 	for _, f := range change {
-		f(v)
+		f(signed)
 	}
-	c.app.Precommitted(v)
+	c.app.Precommitted(signed)
 }
 
 // E1: a live vote counts once CometBFT has checked it, by the registry's key, and for the execution
@@ -161,7 +155,7 @@ func TestLiveVotesThatCount(t *testing.T) {
 		i      int
 		height int64
 		vote   wire.EffectVote
-		change func(*cmttypes.Vote)
+		change func(*wire.ExtendedVote)
 		counts bool
 	}{
 		"of the block's height":                {1, c.height, vote, nil, true},
@@ -174,16 +168,15 @@ func TestLiveVotesThatCount(t *testing.T) {
 		"of a round that has not begun":        {1, c.height + 1, late, nil, false},
 		"own":                                  {0, c.height, vote, nil, false},
 		"of an organisation that only orders":  {4, c.height, vote, nil, false},
-		"no vote on effects":                   {1, c.height, vote, func(v *cmttypes.Vote) { v.Extension = nil }, false},
-		"a prevote":                            {1, c.height, vote, func(v *cmttypes.Vote) { v.Type = cmtproto.PrevoteType }, false},
-		"under another's address":              {1, c.height, vote, func(v *cmttypes.Vote) { v.ValidatorAddress = c.consortium.Address(2) }, false},
-		"under a stranger's address":           {1, c.height, vote, func(v *cmttypes.Vote) { v.ValidatorAddress = stranger }, false},
-		"signed for another height":            {1, c.height, vote, func(v *cmttypes.Vote) { v.Height++ }, false},
-		"signed for another round":             {1, c.height, vote, func(v *cmttypes.Vote) { v.Round++ }, false},
+		"no vote on effects":                   {1, c.height, vote, func(v *wire.ExtendedVote) { v.Extension = nil }, false},
+		"under another's address":              {1, c.height, vote, func(v *wire.ExtendedVote) { v.ValidatorAddress = c.consortium.Address(2) }, false},
+		"under a stranger's address":           {1, c.height, vote, func(v *wire.ExtendedVote) { v.ValidatorAddress = stranger }, false},
+		"signed for another height":            {1, c.height, vote, func(v *wire.ExtendedVote) { v.Height++ }, false},
+		"signed for another round":             {1, c.height, vote, func(v *wire.ExtendedVote) { v.Round++ }, false},
 		"malformed, as late precommits may be": {1, c.height, wire.EffectVote{}, nil, false},
 	} {
 		before := c.effects.seen
-		var change []func(*cmttypes.Vote)
+		var change []func(*wire.ExtendedVote)
 		if test.change != nil {
 			change = append(change, test.change)
 		}

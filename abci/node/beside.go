@@ -347,7 +347,9 @@ func (b *beside) listen(ctx context.Context) error {
 	err := b.rpc.Votes(ctx, func(v *types.Vote) {
 		heard.Store(v.Height)
 		b.n.silence.heard(v)
-		b.n.app.Precommitted(v)
+		if signed := effectVoteOf(v); signed != nil {
+			b.n.app.Precommitted(signed)
+		}
 	})
 	cancel()
 	return err

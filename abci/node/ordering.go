@@ -16,6 +16,7 @@ import (
 	"github.com/cometbft/cometbft/mempool"
 	cometnode "github.com/cometbft/cometbft/node"
 	"github.com/cometbft/cometbft/p2p"
+	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/proxy"
 	"github.com/cometbft/cometbft/state"
 	"github.com/cometbft/cometbft/statesync"
@@ -30,6 +31,7 @@ import (
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // ordering is CometBFT in this process: the mempool for the gateway, the block store for the
@@ -207,7 +209,9 @@ func cometMetrics(settings *comet.InstrumentationConfig) cometnode.MetricsProvid
 func (o *ordering) start(n *node, r *running) error {
 	if err := o.listen(func(v *types.Vote) {
 		n.silence.heard(v)
-		n.app.Precommitted(v)
+		if signed := effectVoteOf(v); signed != nil {
+			n.app.Precommitted(signed)
+		}
 	}); err != nil {
 		return err
 	}
@@ -249,6 +253,16 @@ func (o *ordering) listen(voted func(*types.Vote)) error {
 	}
 	o.running = true
 	return nil
+}
+
+// effectVoteOf is the effect vote of a precommit, as its validator signed it; nil: it has none.
+func effectVoteOf(v *types.Vote) *wire.ExtendedVote {
+	if v.Type != cmtproto.PrecommitType || len(v.Extension) == 0 {
+		return nil
+	}
+	return &wire.ExtendedVote{
+		ValidatorAddress: v.ValidatorAddress, Height: v.Height, Round: v.Round, Extension: v.Extension, Signature: v.ExtensionSignature,
+	}
 }
 
 // hear passes votes on until CometBFT's events end. It must not end before: CometBFT would wait for

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
-	cmttypes "github.com/cometbft/cometbft/types"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // VoteKind tells what an effect vote says.
@@ -168,9 +167,22 @@ func decodeParts(raw []byte) (string, error) {
 }
 
 // ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain,
-// height and CometBFT round only: all else that matters stands in the extension.
+// height and CometBFT round only: all else that matters stands in the extension. It is CometBFT's
+// message CanonicalVoteExtension, its length first.
 func ExtensionSignBytes(chainID string, height int64, round int32, extension []byte) []byte {
-	return cmttypes.VoteExtensionSignBytes(chainID, &cmtproto.Vote{Height: height, Round: round, Extension: extension})
+	out := make([]byte, 0, len(extension)+len(chainID)+32)
+	if len(extension) > 0 {
+		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), extension)
+	}
+	for i, number := range []int64{height, int64(round)} {
+		if number != 0 {
+			out = protowire.AppendFixed64(protowire.AppendTag(out, protowire.Number(2+i), protowire.Fixed64Type), uint64(number))
+		}
+	}
+	if chainID != "" {
+		out = protowire.AppendString(protowire.AppendTag(out, 4, protowire.BytesType), chainID)
+	}
+	return protowire.AppendBytes(nil, out)
 }
 
 // checkCertificate checks form and order of a certificate; what it claims is checked against the

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,10 @@ import (
 	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
+	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/seeded"
+	"github.com/chainify-db/chainify/abci/wire"
 )
 
 const chain = "test"
@@ -314,5 +317,17 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A vote's extension is signed by the bytes that auditors check without CometBFT.
+func TestAnExtensionIsSignedByTheBytesThatAuditorsCheck(t *testing.T) {
+	random := seeded.Random(t)
+	for range 1_000 {
+		v := &cmtproto.Vote{Height: random.Int64N(1 << 40), Round: int32(random.IntN(3)), Extension: make([]byte, random.IntN(200))}
+		id := strings.Repeat("c", random.IntN(3))
+		if got, want := wire.ExtensionSignBytes(id, v.Height, v.Round, v.Extension), types.VoteExtensionSignBytes(id, v); !bytes.Equal(got, want) {
+			t.Fatalf("chain %q, %+v: %x, want %x", id, v, got, want)
+		}
 	}
 }
