@@ -70,7 +70,7 @@ type openedTx struct {
 const (
 	openCacheEntriesMax = 16_384
 	openCacheBytesMax   = 64 << 20 // of the bundles' own bytes
-	wrongsMax           = 16_384   // more than a mempool holds (config.MempoolTxsMax)
+	wrongsMax           = 16_384   // more than a mempool holds (settings.MempoolTxsMax)
 	spentMax            = 16_384
 	verifyTogether      = 256
 )

@@ -1,16 +1,9 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-
-	comet "github.com/cometbft/cometbft/config"
-
-	"github.com/chainify-db/chainify/abci/wire"
 )
 
 // CometBFT says where it and "chainify app" meet, when it is a process of its own.
@@ -26,9 +19,6 @@ type Sockets struct{ Application, RPC, Signer string }
 
 // socketPathMax is what sockaddr_un holds on Linux, less the terminating zero.
 const socketPathMax = 107
-
-// rpcBytesMax bounds a request to CometBFT's RPC: a bundle in base64, with what is around it.
-const rpcBytesMax = 2 * (wire.BundleBytesMax + 4096)
 
 // Sockets gives the configured addresses, or those in the home. Paths that the system cannot use
 // are errors.
@@ -73,66 +63,3 @@ func (c *Config) checkCometBFT() error {
 
 // CometFile is the configuration of a CometBFT that is a process of its own.
 func (h Home) CometFile() string { return h.Path("config", "config.toml") }
-
-// CometBeside is the configuration of a CometBFT that is a process of its own. Peers see moniker.
-// Nothing is written.
-func (c *Config) CometBeside(home Home, moniker string) (*comet.Config, error) {
-	out, err := c.Comet(string(home))
-	if err != nil {
-		return nil, err
-	}
-	sockets, err := c.Sockets(home)
-	if err != nil {
-		return nil, err
-	}
-	out.Moniker, out.FilterPeers = moniker, true
-	out.ProxyApp, out.ABCI = sockets.Application, "socket"
-	out.LogLevel, out.LogFormat = c.Log.CometLevel, comet.LogFormatPlain
-	if c.Log.Format == "json" {
-		out.LogFormat = comet.LogFormatJSON
-	}
-	// The application signs with the home's keys. CometBFT makes a key that it does not use.
-	out.PrivValidatorListenAddr = sockets.Signer
-	out.PrivValidatorKey = filepath.Join("data", "cometbft-unused-key.json")
-	out.PrivValidatorState = filepath.Join("data", "cometbft-unused-state.json")
-
-	out.RPC.ListenAddress = sockets.RPC
-	if c.Network.RPCListen != "" {
-		out.RPC.ListenAddress += ",tcp://" + c.Network.RPCListen
-	}
-	out.RPC.Unsafe = true // the application has it dial
-	out.RPC.MaxBodyBytes = rpcBytesMax
-	out.Mempool.Broadcast = true // nothing else carries bundles to the others
-	out.Instrumentation.Prometheus = false
-	if err := out.ValidateBasic(); err != nil {
-		return nil, fmt.Errorf("configuration of CometBFT: %w", err)
-	}
-	return out, nil
-}
-
-// WriteComet writes the file of a CometBFT that is a process of its own, and tells whether it was
-// another before.
-func (c *Config) WriteComet(home Home, moniker string) (changed bool, err error) {
-	made, err := c.CometBeside(home, moniker)
-	if err != nil {
-		return false, err
-	}
-	path := home.CometFile()
-	beside := path + ".new"
-	if err := os.WriteFile(beside, nil, 0o600); err != nil { // CometBFT's writer would end the process
-		return false, err
-	}
-	comet.WriteConfigFile(beside, made)
-	text, err := os.ReadFile(beside)
-	if err != nil {
-		return false, err
-	}
-	before, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false, err
-	}
-	if bytes.Equal(before, text) {
-		return false, os.Remove(beside)
-	}
-	return true, os.Rename(beside, path)
-}

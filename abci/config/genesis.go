@@ -12,11 +12,8 @@ import (
 	"os"
 	"time"
 
-	comet25519 "github.com/cometbft/cometbft/crypto/ed25519"
-	cometjson "github.com/cometbft/cometbft/libs/json"
-	"github.com/cometbft/cometbft/types"
-
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/comet/files"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -163,9 +160,7 @@ func (f Founding) Genesis() ([]byte, error) {
 	}
 	state := order.Genesis{Consent: f.Consent, Parameters: f.Parameters}
 	index := map[string]int{}
-	doc := types.GenesisDoc{ChainID: f.ChainID, GenesisTime: f.Time, InitialHeight: 1, ConsensusParams: types.DefaultConsensusParams()}
-	doc.ConsensusParams.Block.MaxBytes = blockBytesMax
-	doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight = 1 // effect votes are vote extensions; never changed later
+	founding := files.Founding{ChainID: f.ChainID, Time: f.Time, BlockBytesMax: blockBytesMax}
 	for _, p := range f.Parts {
 		i, known := index[p.Organisation]
 		if !known {
@@ -183,26 +178,20 @@ func (f Founding) Genesis() ([]byte, error) {
 			return nil, fmt.Errorf("genesis: organisation %q only orders in one of its parts and not in another", p.Organisation)
 		}
 		o.Validators = append(o.Validators, p.ValidatorKey)
-		key := comet25519.PubKey(p.ValidatorKey)
-		doc.Validators = append(doc.Validators, types.GenesisValidator{
-			Address: key.Address(), PubKey: key, Power: p.Power, Name: p.Organisation,
-		})
+		founding.Validators = append(founding.Validators, files.Validator{Name: p.Organisation, Key: p.ValidatorKey, Power: p.Power})
 	}
 	if err := state.Validate(); err != nil {
 		return nil, fmt.Errorf("genesis: %w", err)
 	}
 	var err error
-	if doc.AppState, err = json.Marshal(state); err != nil {
+	if founding.AppState, err = json.Marshal(state); err != nil {
 		return nil, fmt.Errorf("encode genesis: %w", err)
 	}
-	if err := doc.ValidateAndComplete(); err != nil {
-		return nil, fmt.Errorf("genesis: %w", err)
-	}
-	return encodeGenesis(&doc)
+	return founding.Encode()
 }
 
 // LoadGenesis reads and checks a home's genesis file.
-func (h Home) LoadGenesis() (*types.GenesisDoc, *order.Genesis, error) {
+func (h Home) LoadGenesis() (*files.Genesis, *order.Genesis, error) {
 	doc, state, err := ReadGenesis(h.Genesis())
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w (put the consortium's genesis.json there)", err)
@@ -211,30 +200,14 @@ func (h Home) LoadGenesis() (*types.GenesisDoc, *order.Genesis, error) {
 }
 
 // ReadGenesis reads and checks a genesis file.
-func ReadGenesis(path string) (*types.GenesisDoc, *order.Genesis, error) {
-	text, err := os.ReadFile(path)
+func ReadGenesis(path string) (*files.Genesis, *order.Genesis, error) {
+	doc, err := files.ReadGenesis(path)
 	if err != nil {
 		return nil, nil, err
-	}
-	doc, err := types.GenesisDocFromJSON(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight != 1 {
-		return nil, nil, fmt.Errorf("%s: vote extensions start at height %d, want 1: effects travel in them",
-			path, doc.ConsensusParams.ABCI.VoteExtensionsEnableHeight)
 	}
 	state, err := order.ParseGenesis(doc.AppState)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return doc, state, nil
-}
-
-func encodeGenesis(doc *types.GenesisDoc) ([]byte, error) {
-	text, err := cometjson.MarshalIndent(doc, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode genesis: %w", err)
-	}
-	return append(text, '\n'), nil
 }

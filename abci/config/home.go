@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cometbft/cometbft/p2p"
-	"github.com/cometbft/cometbft/privval"
+	"github.com/chainify-db/chainify/abci/comet/files"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
 // Home is a node's directory:
@@ -37,10 +37,9 @@ func (h Home) Genesis() string { return h.Path("config", "genesis.json") }
 // Data is the directory of blocks and states.
 func (h Home) Data() string { return h.Path("data") }
 
-func (h Home) gatewayKey() string     { return h.gatewayKeyOf("") }
-func (h Home) nodeKey() string        { return h.Path("config", "node_key.json") }
-func (h Home) validatorKey() string   { return h.validatorKeyOf("") }
-func (h Home) validatorState() string { return h.validatorStateOf("") }
+func (h Home) gatewayKey() string   { return h.gatewayKeyOf("") }
+func (h Home) nodeKey() string      { return h.Path("config", "node_key.json") }
+func (h Home) validatorKey() string { return h.validatorKeyOf("") }
 
 // The files of a key; id is "" for the first, and ".ID" for one that "chainify org rotate-key"
 // made.
@@ -104,11 +103,11 @@ func (h Home) createKeys() error {
 	if _, err := h.makeGatewayKey(func(ed25519.PublicKey) string { return "" }); err != nil {
 		return err
 	}
-	if _, err := p2p.LoadOrGenNodeKey(h.nodeKey()); err != nil {
-		return fmt.Errorf("make node key: %w", err)
+	if _, err := files.MakeNodeKey(h.nodeKey()); err != nil {
+		return err
 	}
-	privval.GenFilePV(h.validatorKey(), h.validatorState()).Save()
-	return h.markUnused("")
+	_, err := signer.Make(func([]byte) signer.Place { return h.validatorPlace("") })
+	return err
 }
 
 // rewrite replaces the configuration of a home made a moment ago.
@@ -136,17 +135,11 @@ func writeNew(path string, text []byte, mode os.FileMode) error {
 func (h Home) GatewayKey() (ed25519.PrivateKey, error) { return readGatewayKey(h.gatewayKey()) }
 
 // NodeKey reads the key that names the node among its peers.
-func (h Home) NodeKey() (*p2p.NodeKey, error) {
-	key, err := p2p.LoadNodeKey(h.nodeKey())
-	if err != nil {
-		return nil, fmt.Errorf("read node key: %w", err)
-	}
-	return key, nil
-}
+func (h Home) NodeKey() (*files.NodeKey, error) { return files.ReadNodeKey(h.nodeKey()) }
 
 // NewNodeKey makes another node key, which counts from the next start, and keeps the one before
 // beside it. It returns the new node id.
-func (h Home) NewNodeKey() (p2p.ID, error) {
+func (h Home) NewNodeKey() (string, error) {
 	before, err := h.NodeKey()
 	if err != nil {
 		return "", err
@@ -154,12 +147,12 @@ func (h Home) NewNodeKey() (p2p.ID, error) {
 	if err := os.Rename(h.nodeKey(), h.Path("config", "node_key."+string(before.ID())+".json")); err != nil {
 		return "", err
 	}
-	key, err := p2p.LoadOrGenNodeKey(h.nodeKey())
+	key, err := files.MakeNodeKey(h.nodeKey())
 	if err != nil {
-		return "", fmt.Errorf("make node key: %w", err)
+		return "", err
 	}
-	return key.ID(), nil
+	return string(key.ID()), nil
 }
 
 // Validator reads the validator key that the home was made with, and its last signature.
-func (h Home) Validator() (*privval.FilePV, error) { return h.readValidator("") }
+func (h Home) Validator() (*signer.Stored, error) { return h.ReadValidator("") }

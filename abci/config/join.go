@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	dbm "github.com/cometbft/cometbft-db"
+	"github.com/chainify-db/chainify/abci/comet/files"
 )
 
 // snapshotsMax is how many snapshots CometBFT tells another node of.
@@ -90,40 +90,8 @@ func (h Home) Join(j Join) error {
 // Joined ends joining: the node has an order of its own.
 func (h Home) Joined() error { return os.Remove(h.joinFile()) }
 
-// orderStores are those that CometBFT makes anew of a snapshot. The validator's last signature and
-// the log of the consensus stay: the node must not contradict what it signed.
-var orderStores = []string{"blockstore.db", "state.db", "evidence.db", "tx_index.db"}
-
 // HasOrder tells that the home holds order blocks or their state.
-func (h Home) HasOrder() (bool, error) {
-	for _, name := range orderStores[:2] {
-		_, err := os.Stat(h.Path("data", name))
-		if err == nil || !errors.Is(err, os.ErrNotExist) {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
+func (h Home) HasOrder() (bool, error) { return files.HasOrder(h.Data()) }
 
 // DropOrder removes the order blocks and their state. It refuses while a node runs on the home.
-func (h Home) DropOrder() error {
-	for _, name := range orderStores {
-		name = strings.TrimSuffix(name, ".db")
-		if _, err := os.Stat(h.Path("data", name+".db")); err != nil {
-			continue // it is not there
-		}
-		db, err := dbm.NewGoLevelDB(name, h.Data())
-		if err != nil {
-			return fmt.Errorf("remove order blocks (does a node run on this home?): %w", err)
-		}
-		if err := db.Close(); err != nil {
-			return err
-		}
-	}
-	for _, name := range orderStores {
-		if err := os.RemoveAll(h.Path("data", name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (h Home) DropOrder() error { return files.DropOrder(h.Data()) }

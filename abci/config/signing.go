@@ -100,7 +100,7 @@ func (h Home) CheckLastSignatures() error {
 		return err
 	}
 	for _, id := range ids {
-		if _, err := h.readValidator(id); err != nil {
+		if _, err := h.ReadValidator(id); err != nil {
 			return err
 		}
 		if err := signer.Check(h.validatorStateOf(id)); err != nil {

@@ -10,9 +10,6 @@ import (
 	"os"
 	"strings"
 
-	cmtjson "github.com/cometbft/cometbft/libs/json"
-	"github.com/cometbft/cometbft/privval"
-
 	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -115,7 +112,7 @@ func (h Home) TakeValidatorKeys(from Home, signed bool, counts func(ed25519.Publ
 		return 0, err
 	}
 	for _, id := range ids {
-		key, err := from.validatorAlone(id)
+		key, err := signer.ReadAlone(from.validatorKeyOf(id))
 		if err != nil {
 			return taken, err
 		}
@@ -135,22 +132,8 @@ func (h Home) TakeValidatorKeys(from Home, signed bool, counts func(ed25519.Publ
 	return taken, nil
 }
 
-// validatorAlone reads a validator key without its last signature.
-func (h Home) validatorAlone(id string) (key privval.FilePVKey, err error) {
-	path := h.validatorKeyOf(id)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return key, fmt.Errorf("read validator key: %w", err)
-	}
-	if err := cmtjson.Unmarshal(text, &key); err != nil || key.PrivKey == nil {
-		return key, fmt.Errorf("%s is no validator key: %v", path, err)
-	}
-	key.PubKey = key.PrivKey.PubKey()
-	return key, nil
-}
-
 // takeSignature makes the last signature of a key that is not here yet.
-func (h Home) takeSignature(key privval.FilePVKey, from Home, id string, signed bool) error {
+func (h Home) takeSignature(key signer.StoredKey, from Home, id string, signed bool) error {
 	own := keyID(key.PubKey.Bytes())
 	state := h.validatorStateOf(own)
 	if _, err := os.Stat(h.validatorKeyOf(own)); err == nil { // taken before, with what it signed since

@@ -13,7 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/comet/peers"
-	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/gateway"
@@ -77,10 +77,10 @@ func (n *node) assemble() error {
 
 // openKeys opens the home's keys, and waits for the signer where another process has one.
 func (n *node) openKeys() (err error) {
-	var remote *config.Signer
+	var remote *signer.Key
 	if address := n.opt.Config.Consensus.SignerListen; address != "" {
 		quiet := newCometLog(n.log.With("part", "signer"), slog.LevelError, new(atomic.Bool), func(string) {})
-		if remote, err = openRemote(address, n.founded.ChainID(), quiet); err != nil {
+		if remote, err = signer.OpenRemote(address, n.founded.ChainID(), quiet); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/comet/remote"
+	"github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 )
@@ -104,7 +105,7 @@ func (b *beside) open(n *node) (err error) {
 
 // configure writes CometBFT's configuration beside the node's.
 func configure(n *node) error {
-	changed, err := n.opt.Config.WriteComet(n.opt.Home, n.keys.Vouch())
+	changed, err := settings.WriteBeside(n.opt.Config, n.opt.Home, n.keys.Vouch())
 	if err == nil && changed {
 		n.log.Info("CometBFT's configuration is new; it takes effect when CometBFT starts next", "file", n.opt.Home.CometFile())
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/comet/remote"
+	"github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -43,11 +44,11 @@ func TestCometBFTProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := c.CometBeside(home, "test")
+	set, err := settings.Beside(c, home, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := cometnode.DefaultNewNode(settings, cmtlog.NewNopLogger())
+	n, err := cometnode.DefaultNewNode(set, cmtlog.NewNopLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ type keys struct {
 	organisation string
 	nodeID       string
 	registry     func() *order.Registry
-	slots        bool           // as Home.OpenSigner takes it
-	remote       *config.Signer // in place of the home's validator keys; nil: there is none
+	slots        bool        // as Home.OpenSigner takes it
+	remote       *signer.Key // in place of the home's validator keys; nil: there is none
 	// silent is why nothing may be signed; nil: it may. silence says so for one key and height.
 	silent  func() error
 	silence *silence
@@ -42,21 +42,21 @@ type keys struct {
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
 	gateway    ed25519.PrivateKey
-	validator  *config.Signer
-	validators map[string]*config.Signer // by id; each is read once, for it keeps what it signed last
-	vouch      string                    // for this node, by the keys of the home
+	validator  *signer.Key
+	validators map[string]*signer.Key // by id; each is read once, for it keeps what it signed last
+	vouch      string                 // for this node, by the keys of the home
 }
 
 var _ types.PrivValidator = (*keys)(nil)
 
-func newKeys(n *node, remote *config.Signer) (*keys, error) {
+func newKeys(n *node, remote *signer.Key) (*keys, error) {
 	home, c := n.opt.Home, n.opt.Config
 	nodeKey, err := home.NodeKey()
 	if err != nil {
 		return nil, err
 	}
 	k := &keys{
-		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: n.registry, silent: n.newerProtocol, silence: n.silence, next: n.next, nobody: cmted25519.GenPrivKey().PubKey(), slots: c.Consensus.ExpressLane, remote: remote, log: n.log, validators: map[string]*config.Signer{},
+		home: home, organisation: c.Organisation, nodeID: string(nodeKey.ID()), registry: n.registry, silent: n.newerProtocol, silence: n.silence, next: n.next, nobody: cmted25519.GenPrivKey().PubKey(), slots: c.Consensus.ExpressLane, remote: remote, log: n.log, validators: map[string]*signer.Key{},
 	}
 	if n.standby {
 		if k.shown, err = home.Vouch(); err != nil {
@@ -108,7 +108,7 @@ func (k *keys) read(registry *order.Registry) error {
 			gateway = key
 		}
 	}
-	var validator *config.Signer
+	var validator *signer.Key
 	for _, id := range ids {
 		v := k.validators[id]
 		if v == nil {
@@ -133,7 +133,7 @@ func (k *keys) read(registry *order.Registry) error {
 
 // vouchBy signs for this node with the keys of the home, those that count first. Called with mu
 // held.
-func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *config.Signer, gateways []ed25519.PrivateKey) (string, error) {
+func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *signer.Key, gateways []ed25519.PrivateKey) (string, error) {
 	v := &wire.Vouch{Organisation: k.organisation}
 	message := wire.NodeSignBytes(chainID, k.organisation, k.nodeID)
 	signed := map[string]bool{}
@@ -152,7 +152,7 @@ func (k *keys) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *co
 	if gateway != nil {
 		gateways = append([]ed25519.PrivateKey{gateway}, gateways...)
 	}
-	validators := append([]*config.Signer{validator}, slices.Collect(maps.Values(k.validators))...)
+	validators := append([]*signer.Key{validator}, slices.Collect(maps.Values(k.validators))...)
 	for i := range max(len(gateways), len(validators)) {
 		if i < len(gateways) {
 			key := gateways[i]
@@ -203,7 +203,7 @@ func (k *keys) Gateway() ed25519.PrivateKey {
 }
 
 // counts is the validator key that counts, or that the home was made with.
-func (k *keys) counts() *config.Signer {
+func (k *keys) counts() *signer.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
+	abci "github.com/cometbft/cometbft/abci/types"
 	"github.com/cometbft/cometbft/blocksync"
 	comet "github.com/cometbft/cometbft/config"
 	"github.com/cometbft/cometbft/consensus"
@@ -22,12 +23,11 @@ import (
 	"github.com/cometbft/cometbft/statesync"
 	"github.com/cometbft/cometbft/types"
 
-	abci "github.com/cometbft/cometbft/abci/types"
-
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/comet/peers"
+	cometsettings "github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
@@ -63,7 +63,7 @@ type ordering struct {
 // open implements orderer: CometBFT replays what the application misses, hence the application
 // must be ready.
 func (o *ordering) open(n *node) error {
-	settings, err := n.opt.Config.Comet(string(n.opt.Home))
+	settings, err := cometsettings.Inside(n.opt.Config, n.opt.Home)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (o *ordering) mempoolDoor(n *node) cometnode.Option {
 	return func(comet *cometnode.Node) {
 		inner, ok := comet.MempoolReactor().(*mempool.Reactor)
 		if !ok {
-			return // of another kind than Config.Comet sets
+			return // of another kind than package settings sets
 		}
 		door := peers.NewMempoolDoor(inner, peers.MempoolOptions{
 			Conduct: n.conduct, NeverRight: n.app.NeverRight,
@@ -175,7 +175,7 @@ func (o *ordering) mempoolDoor(n *node) cometnode.Option {
 // offer hands a transaction to the mempool, when its organisation's share has room, and returns
 // what the application said; nil: nothing yet.
 func (o *ordering) offer(pool mempool.Mempool, tx types.Tx, info mempool.TxInfo) (*abci.ResponseCheckTx, error) {
-	if !o.owners.hasRoom(pool, tx, config.MempoolTxsMax, config.MempoolBytesMax) {
+	if !o.owners.hasRoom(pool, tx, cometsettings.MempoolTxsMax, cometsettings.MempoolBytesMax) {
 		return nil, peers.ErrShareFull
 	}
 	answer := make(chan *abci.ResponseCheckTx, 1)
@@ -333,7 +333,7 @@ func (o *ordering) Broadcast(ctx context.Context, ordered []byte) error {
 	if !o.comet.IsRunning() {
 		return fmt.Errorf("%w: the order has not started", gateway.ErrFull)
 	}
-	if !o.owners.hasRoom(o.comet.Mempool(), ordered, config.MempoolTxsMax, config.MempoolBytesMax) {
+	if !o.owners.hasRoom(o.comet.Mempool(), ordered, cometsettings.MempoolTxsMax, cometsettings.MempoolBytesMax) {
 		return fmt.Errorf("%w: %w", gateway.ErrFull, peers.ErrShareFull)
 	}
 	o.own(ordered)

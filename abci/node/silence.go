@@ -36,7 +36,7 @@ type silence struct {
 	kept    config.Signing
 	reports signer.Reports
 	guards  map[string]*signer.Guard // by the key's address
-	keys    map[string]*config.Signer
+	keys    map[string]*signer.Key
 	asked   *cmtproto.Vote // the last vote that CometBFT asked for and that was refused; nil: none
 	lost    *lostVotes     // nil: the node is not made yet
 }
@@ -48,7 +48,7 @@ func newSilence(n *node) (*silence, error) {
 	}
 	return &silence{
 		home: n.opt.Home, chainID: n.founded.ChainID(), registry: n.registry, log: n.log.With("part", "signing"), kept: kept,
-		guards: map[string]*signer.Guard{}, keys: map[string]*config.Signer{},
+		guards: map[string]*signer.Guard{}, keys: map[string]*signer.Key{},
 	}, nil
 }
 
@@ -60,7 +60,7 @@ func (s *silence) attach(order orderer) {
 }
 
 // follow lets votes on effects depend on the findings about the key that counts.
-func (s *silence) follow(counts *config.Signer, lost *lostVotes) {
+func (s *silence) follow(counts *signer.Key, lost *lostVotes) {
 	s.mu.Lock()
 	s.lost = lost
 	doubts := s.kept.DoubtSince != nil || counts != nil && s.guard(counts).Doubts()
@@ -71,7 +71,7 @@ func (s *silence) follow(counts *config.Signer, lost *lostVotes) {
 }
 
 // guard returns the guard of a key. Called with mu held.
-func (s *silence) guard(key *config.Signer) *signer.Guard {
+func (s *silence) guard(key *signer.Key) *signer.Guard {
 	address := string(key.Key.Address)
 	g := s.guards[address]
 	if g == nil {
@@ -89,7 +89,7 @@ func (s *silence) guard(key *config.Signer) *signer.Guard {
 }
 
 // know begins to watch a key.
-func (s *silence) know(key *config.Signer) {
+func (s *silence) know(key *signer.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.guard(key)
@@ -121,7 +121,7 @@ func (s *silence) look(p signer.Powers) (reach int64) {
 }
 
 // waits reports whether the heights of further nodes are needed.
-func (s *silence) waits(counts *config.Signer) bool {
+func (s *silence) waits(counts *signer.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.powers(string(counts.Key.Address))
@@ -138,13 +138,13 @@ func (s *silence) standing(address string, height int64) signer.Standing {
 }
 
 // may returns why a key must not sign for a height; nil: it may sign.
-func (s *silence) may(key *config.Signer, height int64) error {
+func (s *silence) may(key *signer.Key, height int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mayNow(key, height)
 }
 
-func (s *silence) mayNow(key *config.Signer, height int64) error {
+func (s *silence) mayNow(key *signer.Key, height int64) error {
 	g := s.guard(key)
 	if !g.Doubts() {
 		return nil
@@ -165,7 +165,7 @@ func (s *silence) mayNow(key *config.Signer, height int64) error {
 }
 
 // quiet reports whether CometBFT should not ask for signatures of a key for the next height.
-func (s *silence) quiet(key *config.Signer, next func() int64) bool {
+func (s *silence) quiet(key *signer.Key, next func() int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.guard(key)
@@ -186,7 +186,7 @@ func (s *silence) vain(vote *cmtproto.Vote) {
 
 // again checks once more whether the refused vote may be signed now, and returns it then; nil:
 // there is none. next is the height that is decided next.
-func (s *silence) again(counts *config.Signer, next int64) *cmtproto.Vote {
+func (s *silence) again(counts *signer.Key, next int64) *cmtproto.Vote {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look(s.powers(string(counts.Key.Address)))
@@ -207,7 +207,7 @@ func (s *silence) again(counts *config.Signer, next int64) *cmtproto.Vote {
 }
 
 // made notes each signature before it leaves the node.
-func (s *silence) made(key *config.Signer, at signer.Step, signature []byte) error {
+func (s *silence) made(key *signer.Key, at signer.Step, signature []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.guard(key)
@@ -340,7 +340,7 @@ func (s *silence) keep(g *signer.Guard, height int64) {
 
 // why returns why a key that counts must not sign for a height; nil: it may. stopped: for good,
 // until the operator acts.
-func (s *silence) why(key *config.Signer, height int64) (stopped bool, why error) {
+func (s *silence) why(key *signer.Key, height int64) (stopped bool, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept.Elsewhere != nil {

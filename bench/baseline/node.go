@@ -17,6 +17,7 @@ import (
 	"github.com/cometbft/cometbft/proxy"
 	"github.com/cometbft/cometbft/types"
 
+	cometsettings "github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 )
 
@@ -89,7 +90,7 @@ func (o Options) Comet() (*comet.Config, error) {
 	c := settings(o.Home)
 	if o.Tuned {
 		own := config.Default("baseline")
-		tuned, err := own.Comet(o.Home)
+		tuned, err := cometsettings.Inside(own, config.Home(o.Home))
 		if err != nil {
 			return nil, err
 		}

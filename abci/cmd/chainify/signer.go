@@ -4,22 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/cometbft/cometbft/crypto/ed25519"
-	cmtlog "github.com/cometbft/cometbft/libs/log"
-	"github.com/cometbft/cometbft/privval"
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/comet/signer"
 	"github.com/chainify-db/chainify/abci/config"
 )
 
-const (
-	signerAgain    = time.Second // between two attempts to reach the node
-	signerHandover = 5 * time.Second
-)
+// signerAgain is the pause between two attempts to reach the node.
+const signerAgain = time.Second
 
 func newSigner() *cobra.Command {
 	var home, address string
@@ -37,7 +31,7 @@ Run one signer for a key. The address is unix://PATH, or tcp://HOST:PORT, whose 
 			if err := config.CheckSignerAddress(address); err != nil {
 				return usageError("--node: %w", err)
 			}
-			return serveSigner(cmd.Context(), config.Home(home), address, cmtlog.NewFilter(cmtlog.NewTMLogger(cmtlog.NewSyncWriter(cmd.ErrOrStderr())), cmtlog.AllowError()))
+			return serveSigner(cmd.Context(), config.Home(home), address)
 		},
 	}
 	cmd.Flags().StringVar(&home, "home", "", "the signer's directory (required)") // never one that a node signs from as well
@@ -46,8 +40,8 @@ Run one signer for a key. The address is unix://PATH, or tcp://HOST:PORT, whose 
 	return cmd
 }
 
-// serveSigner signs until ctx ends.
-func serveSigner(ctx context.Context, home config.Home, address string, log cmtlog.Logger) (err error) {
+// serveSigner signs until ctx ends. A node that is away says so itself.
+func serveSigner(ctx context.Context, home config.Home, address string) (err error) {
 	doc, _, err := home.LoadGenesis()
 	if err != nil {
 		return err
@@ -68,10 +62,6 @@ func serveSigner(ctx context.Context, home config.Home, address string, log cmtl
 	if key.Last.Height == 0 && !key.Unused() {
 		return fmt.Errorf("%s does not have what its validator key signed last: take data/priv_validator_state* from where the key signed last; for a key that never signed make the empty file %s", home, home.UnusedFile())
 	}
-	dial := privval.DialTCPFn(strings.TrimPrefix(address, "tcp://"), signerHandover, ed25519.GenPrivKey())
-	if path, unix := strings.CutPrefix(address, "unix://"); unix {
-		dial = privval.DialUnixFn(path)
-	}
-	signer.Serve(ctx, dial, signerAgain, doc.ChainID, key, func(err error) { log.Debug("the connection to the node ends; dialling again", "err", err) })
+	signer.Serve(ctx, address, signerAgain, doc.ChainID, key, func(error) {})
 	return nil
 }

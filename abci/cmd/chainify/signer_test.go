@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	cmtlog "github.com/cometbft/cometbft/libs/log"
-
 	"github.com/chainify-db/chainify/abci/config"
 )
 
@@ -25,7 +23,7 @@ func TestASignerNeedsItsLastSignature(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	serve := func() error {
-		return serveSigner(ended, home, "unix://"+filepath.Join(t.TempDir(), "s"), cmtlog.NewNopLogger())
+		return serveSigner(ended, home, "unix://"+filepath.Join(t.TempDir(), "s"))
 	}
 	for range 2 {
 		if err := serve(); err != nil {

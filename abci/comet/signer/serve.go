@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
+	"github.com/cometbft/cometbft/crypto/ed25519"
 	"github.com/cometbft/cometbft/libs/protoio"
 	"github.com/cometbft/cometbft/privval"
 	privvalproto "github.com/cometbft/cometbft/proto/tendermint/privval"
@@ -20,12 +22,24 @@ const (
 	silenceMax = 15 * time.Second
 	// answerLimit bounds writing an answer.
 	answerLimit = 5 * time.Second
+	// dialLimit bounds an attempt to reach a node by TCP.
+	dialLimit = 5 * time.Second
 )
 
-// Serve signs for the node that dial reaches, by CometBFT's protocol for remote signers, until ctx
-// ends. After each connection it pauses and dials again. CometBFT's own server of this protocol
-// (privval.SignerServer of v0.40.0) keeps a connection that has ended, and reads from it for ever.
-func Serve(ctx context.Context, dial privval.SocketDialer, pause time.Duration, chainID string, key types.PrivValidator, ended func(error)) {
+// dialer dials a node at unix://PATH or tcp://HOST:PORT.
+func dialer(address string) privval.SocketDialer {
+	if path, unix := strings.CutPrefix(address, "unix://"); unix {
+		return privval.DialUnixFn(path)
+	}
+	return privval.DialTCPFn(strings.TrimPrefix(address, "tcp://"), dialLimit, ed25519.GenPrivKey())
+}
+
+// Serve signs for the node that listens at an address, unix://PATH or tcp://HOST:PORT, by
+// CometBFT's protocol for remote signers, until ctx ends. After each connection it pauses and dials
+// again. CometBFT's own server of this protocol (privval.SignerServer of v0.40.0) keeps a
+// connection that has ended, and reads from it for ever.
+func Serve(ctx context.Context, address string, pause time.Duration, chainID string, key types.PrivValidator, ended func(error)) {
+	dial := dialer(address)
 	for ctx.Err() == nil {
 		if err := serveOne(ctx, dial, chainID, key); ctx.Err() == nil {
 			ended(err)

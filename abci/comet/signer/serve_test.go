@@ -54,7 +54,7 @@ func TestTheSignerFollowsItsNode(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Serve(ctx, privval.DialUnixFn(path), time.Millisecond, "test", key, func(error) {})
+		Serve(ctx, "unix://"+path, time.Millisecond, "test", key, func(error) {})
 	}()
 	for range 3 {
 		asks(t, path, key)()

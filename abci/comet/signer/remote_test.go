@@ -1,4 +1,4 @@
-package node
+package signer
 
 import (
 	"path/filepath"
@@ -10,8 +10,6 @@ import (
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
-
-	"github.com/chainify-db/chainify/abci/config"
 )
 
 // liar signs for another block than it is asked for, when lies is set.
@@ -35,7 +33,7 @@ func (l *liar) SignProposal(chainID string, proposal *cmtproto.Proposal) error {
 }
 
 // signedBy opens a remote key whose signer, over a socket, is the given one.
-func signedBy(t *testing.T, key types.PrivValidator) *config.Signer {
+func signedBy(t *testing.T, key types.PrivValidator) *Key {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "signer.sock")
 	server := privval.NewSignerServer(privval.NewSignerDialerEndpoint(cmtlog.NewNopLogger(), privval.DialUnixFn(socket),
@@ -43,7 +41,7 @@ func signedBy(t *testing.T, key types.PrivValidator) *config.Signer {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	remote, err := openRemote("unix://"+socket, "trade", cmtlog.NewNopLogger())
+	remote, err := OpenRemote("unix://"+socket, "trade", cmtlog.NewNopLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package node
+package signer
 
 import (
 	"errors"
@@ -11,8 +11,6 @@ import (
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
-
-	"github.com/chainify-db/chainify/abci/config"
 )
 
 // A signer has signerLimit to connect when the node starts. A signature that is asked for is asked
@@ -33,8 +31,8 @@ type remoteKey struct {
 
 var _ types.PrivValidator = (*remoteKey)(nil)
 
-// openRemote listens at an address and waits for the signer.
-func openRemote(address, chainID string, log cmtlog.Logger) (*config.Signer, error) {
+// OpenRemote listens at an address and waits for the signer.
+func OpenRemote(address, chainID string, log cmtlog.Logger) (*Key, error) {
 	endpoint, err := privval.NewSignerListener(address, log)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the signer: %w", err)
@@ -52,7 +50,7 @@ func openRemote(address, chainID string, log cmtlog.Logger) (*config.Signer, err
 		return nil, errors.Join(fmt.Errorf("ask the signer for its public key: %w", err), endpoint.Stop())
 	}
 	r := &remoteKey{endpoint: endpoint, asked: asked, public: public}
-	return &config.Signer{PrivValidator: r, Key: privval.FilePVKey{Address: public.Address(), PubKey: public}}, nil
+	return &Key{PrivValidator: r, Key: StoredKey{Address: public.Address(), PubKey: public}}, nil
 }
 
 // Close stops listening.

@@ -1,4 +1,5 @@
-package config
+// Package settings makes CometBFT's configuration of a node's.
+package settings
 
 import (
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	comet "github.com/cometbft/cometbft/config"
 
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -18,10 +20,11 @@ const (
 	MempoolBytesMax = 256 << 20
 )
 
-// Comet makes CometBFT's configuration. Settings that it does not mention have CometBFT's default.
-func (c *Config) Comet(home string) (*comet.Config, error) {
+// Inside is the configuration of a CometBFT in the node's process. Settings that it does not mention
+// have CometBFT's default.
+func Inside(c config.Config, home config.Home) (*comet.Config, error) {
 	out := comet.DefaultConfig()
-	out.SetRoot(home)
+	out.SetRoot(string(home))
 	out.Moniker = c.Organisation
 	out.Genesis, out.NodeKey = filepath.Join("config", "genesis.json"), filepath.Join("config", "node_key.json")
 	out.PrivValidatorKey = filepath.Join("config", "priv_validator_key.json")
@@ -30,7 +33,7 @@ func (c *Config) Comet(home string) (*comet.Config, error) {
 	out.P2P.ListenAddress = "tcp://" + c.Network.Listen
 	out.P2P.ExternalAddress = c.Network.ExternalAddress
 	var ids []string
-	for _, peer := range c.Network.Peers { // abci/node dials them
+	for _, peer := range c.Network.Peers { // package dial connects with them
 		id, _, _ := strings.Cut(peer, "@")
 		ids = append(ids, id)
 	}
