@@ -137,7 +137,7 @@ func TestAGreedyOrganisationIsNotAllThatIsProposed(t *testing.T) {
 	}
 }
 
-// What a transaction takes of a block's bytes is what CometBFT counts.
+// A transaction takes as many of a block's bytes as CometBFT counts.
 func TestATransactionTakesTheBytesThatCometBFTCounts(t *testing.T) {
 	for _, length := range []int{0, 1, 127, 128, 1 << 14, 1<<14 - 1, 1 << 21} {
 		raw := make([]byte, length)

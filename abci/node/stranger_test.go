@@ -196,7 +196,7 @@ func TestANodeKeyIsReplaced(t *testing.T) {
 	nodes[1].stop()
 	before := nodeID(t, nodes[1])
 	id, err := nodes[1].home.NewNodeKey()
-	if err != nil || id == before || nodeID(t, nodes[1]) != id {
+	if err != nil || id == string(before) || string(nodeID(t, nodes[1])) != id {
 		t.Fatalf("the node id %s became %s, %v", before, id, err)
 	}
 	nodes[1].start()

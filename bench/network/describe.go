@@ -7,7 +7,7 @@ import (
 
 	comet "github.com/cometbft/cometbft/config"
 
-	"github.com/chainify-db/chainify/abci/comet/settings"
+	cometsettings "github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/bench/baseline"
@@ -60,7 +60,7 @@ func describeNodes(r *report.Report, program string, net *harness.Network, mode 
 	if err := set.Tune(mode); err != nil {
 		return err
 	}
-	order, err := settings.Inside(set, config.Home(home))
+	order, err := cometsettings.Inside(set, config.Home(home))
 	if err != nil {
 		return err
 	}

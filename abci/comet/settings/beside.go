@@ -16,8 +16,8 @@ import (
 // rpcBytesMax bounds a request to CometBFT's RPC: a bundle in base64, with what is around it.
 const rpcBytesMax = 2 * (wire.BundleBytesMax + 4096)
 
-// Beside is the configuration of a CometBFT that is a process of its own. Peers see moniker. Nothing
-// is written.
+// Beside is the configuration of a CometBFT that is a process of its own. Peers see moniker.
+// Nothing is written.
 func Beside(c config.Config, home config.Home, moniker string) (*comet.Config, error) {
 	out, err := Inside(c, home)
 	if err != nil {

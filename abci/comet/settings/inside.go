@@ -20,8 +20,8 @@ const (
 	MempoolBytesMax = 256 << 20
 )
 
-// Inside is the configuration of a CometBFT in the node's process. Settings that it does not mention
-// have CometBFT's default.
+// Inside is the configuration of a CometBFT in the node's process. Settings that it does not
+// mention have CometBFT's default.
 func Inside(c config.Config, home config.Home) (*comet.Config, error) {
 	out := comet.DefaultConfig()
 	out.SetRoot(string(home))
