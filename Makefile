@@ -78,7 +78,7 @@ packages: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 
 ## test-packages: the packages installed, run, and removed in a bootstrapped Debian without compilers (as root)
 test-packages: packages
-	@scripts/test-packages
+	@scripts/test-packages $(CHAINIFY) $(PG_CONFIG)
 
 ## pin-images: pin the bases of the images by the digests that they have now (for a release; needs docker)
 .PHONY: pin-images
