@@ -117,7 +117,7 @@ func createTable(name string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "CREATE TABLE %s (id int PRIMARY KEY, amount int, note text) PARTITION BY RANGE (id)", name)
 	for i := range partitions {
-		fmt.Fprintf(&out, "; CREATE TABLE %s_p%d PARTITION OF %[1]s FOR VALUES FROM (%d) TO (%d)", name, i, i*100, (i+1)*100)
+		fmt.Fprintf(&out, "; CREATE TABLE %[1]s_p%[2]d PARTITION OF %[1]s FOR VALUES FROM (%[3]d) TO (%[4]d)", name, i, i*100, (i+1)*100)
 	}
 	return out.String()
 }
