@@ -65,7 +65,7 @@ func TestTutorialTrades(t *testing.T) {
 	}
 	checkSameTransactions(ctx, t, network)
 	pagesSay(ctx, t, network.Organisation("acme"), map[string][]string{
-		"/":                             {"All is well", "acme", "bolt", "cargo", "delta", "public.trades"},
+		"/":                             {"No deviation found", "acme", "bolt", "cargo", "delta", "public.trades"},
 		"/rows?table=trades&key=1":      {"public.trades / 1", "<strong>acme</strong>", "inserted"},
 		"/receipts?table=public.trades": {"key values"},
 	})

@@ -186,7 +186,7 @@ func engineAgrees(t *testing.T, mariaDB ...string) {
 		toolsSpeakOf(ctx, t, o)
 	}
 	pagesSay(ctx, t, net.Organisations[3], map[string][]string{
-		"/":                       {"All is well", "acme", "bolt", "public.stock", "keeps no list of members"},
+		"/":                       {"No deviation found", "acme", "bolt", "public.stock", "keeps no list of members"},
 		"/rows?table=stock&key=1": {"public.stock / 1", "<strong>delta</strong>", "updated"},
 		"/analytics":              {"has no analytics worker"},
 	})

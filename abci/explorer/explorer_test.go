@@ -52,7 +52,7 @@ func TestPagesSayWhatTheLedgerSays(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"/", 200, []string{"All is well", "acme", "bolt", "notary", "only orders", "public.checking", "agreed to 3 of the last 3 blocks", "has no vote in the certificates of 3", "83 ms"}},
+		{"/", 200, []string{"No deviation found", "acme", "bolt", "notary", "only orders", "public.checking", "agreed to 3 of the last 3 blocks", "has no vote in the certificates of 3", "83 ms"}},
 		{"/blocks", 200, []string{`href="/blocks/3"`, "2026-02-02 02:40:00.249", "3 votes"}},
 		{"/blocks/2", 200, []string{"Block 2", "1 failed", "UPDATE checking SET balance", "3 organisations", "3 had to", "23514", w.id(2, 1)[:12]}},
 		{"/transactions/" + w.id(2, 0), 200, []string{"committed", "updated", "public.checking", "400.00", "Download receipt", "/rows?key=1&amp;table=public.checking"}},

@@ -45,6 +45,7 @@ type networkBody struct {
 	Tables        []Table
 	Procedures    []Procedure
 	DatabaseError string
+	At            time.Time // when this was read
 }
 
 // member is an organisation with its votes on the last blocks.
@@ -100,7 +101,7 @@ func (e *Explorer) reading(ctx context.Context) (networkBody, error) {
 	if time.Since(e.live.at) < freshFor {
 		return e.live.body, nil
 	}
-	body := networkBody{Status: e.opt.Status(ctx), Members: e.db.Offers().Members}
+	body := networkBody{Status: e.opt.Status(ctx), Members: e.db.Offers().Members, At: time.Now()}
 	body.Wrong = health.Wrong(body.Status)
 	body.Contradicting = contradicting(e.kept())
 	err := e.db.Read(ctx, func(m Moment) error { return body.look(ctx, m, e.opt.Votes) })
@@ -266,13 +267,50 @@ func whoDiffers(members []member) []string {
 	return wrong
 }
 
-// Verdict is the page's first sentence.
+// Verdict is the page's first sentence. Where nothing is wrong it says how old that knowledge is: a
+// row that nobody has read since may be another one.
 func (b networkBody) Verdict() string {
 	switch {
 	case len(b.Wrong) > 0:
 		return strings.ToUpper(b.Wrong[0][:1]) + b.Wrong[0][1:] + "."
 	case b.Last == nil:
-		return "All is well. There is no block yet."
+		return "No deviation found. There is no block yet."
+	case len(b.Tables) == 0:
+		return "No deviation found. No table is on the ledger."
 	}
-	return "All is well: nothing deviates."
+	return "No deviation found; " + b.checked() + "."
+}
+
+// checked says when the scrubber last read the table that it read longest ago.
+func (b networkBody) checked() string {
+	unread, oldest := 0, b.At
+	for _, t := range b.Tables {
+		switch {
+		case t.ScrubbedAt == nil:
+			unread++
+		case t.ScrubbedAt.Before(oldest):
+			oldest = *t.ScrubbedAt
+		}
+	}
+	if unread > 0 {
+		return plural(unread, "table was", "tables were") + " not checked yet"
+	}
+	which := "the oldest table"
+	if len(b.Tables) == tablesMax {
+		which = fmt.Sprintf("the oldest of the first %d tables", tablesMax)
+	}
+	return which + " was checked " + ago(b.At.Sub(oldest))
+}
+
+// ago writes how long something is past, in its largest unit.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "less than a minute ago"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	}
+	return fmt.Sprintf("%d days ago", d/(24*time.Hour))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCompareShowsWhatDiffers(t *testing.T) {
@@ -293,5 +294,33 @@ func TestASilentOrganisationIsMissed(t *testing.T) {
 	got := whoIsSilent(members(organisations, blocks, cast, seen, "acme"))
 	if len(got) != 1 || got[0] != "bolt has not voted for the last 21 blocks" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Where nothing is wrong the page says how old that knowledge is.
+func TestTheVerdictSaysWhenTablesWereChecked(t *testing.T) {
+	now := time.Date(2026, 2, 2, 12, 0, 0, 0, time.UTC)
+	read := func(before ...time.Duration) (tables []Table) {
+		for _, d := range before {
+			at := now.Add(-d)
+			tables = append(tables, Table{ScrubbedAt: &at})
+		}
+		return tables
+	}
+	for want, b := range map[string]networkBody{
+		"The database is away.":                                                         {Wrong: []string{"the database is away", "and more"}, Last: &Block{}, Tables: read(0)},
+		"No deviation found. There is no block yet.":                                    {},
+		"No deviation found. No table is on the ledger.":                                {Last: &Block{}},
+		"No deviation found; 2 tables were not checked yet.":                            {Last: &Block{}, Tables: append(read(time.Hour), Table{}, Table{})},
+		"No deviation found; the oldest table was checked less than a minute ago.":      {Last: &Block{}, Tables: read(0, -time.Second)},
+		"No deviation found; the oldest table was checked 4 min ago.":                   {Last: &Block{}, Tables: read(time.Minute, 299*time.Second, 0)},
+		"No deviation found; the oldest table was checked 47 h ago.":                    {Last: &Block{}, Tables: read(47 * time.Hour)},
+		"No deviation found; the oldest table was checked 3 days ago.":                  {Last: &Block{}, Tables: read(73 * time.Hour)},
+		"No deviation found; the oldest of the first 200 tables was checked 1 min ago.": {Last: &Block{}, Tables: read(slices.Repeat([]time.Duration{time.Minute}, tablesMax)...)},
+	} {
+		b.At = now
+		if got := b.Verdict(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

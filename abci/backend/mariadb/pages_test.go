@@ -115,7 +115,7 @@ func TestPagesShowAMariaDB(t *testing.T) {
 	}{
 		{
 			"/", 200,
-			[]string{"All is well", "acme", "bolt", "keeps no list of members", "public.items", "agreed to 2 of the last 3 blocks, 1 not certified yet"},
+			[]string{"No deviation found", "acme", "bolt", "keeps no list of members", "public.items", "agreed to 2 of the last 3 blocks, 1 not certified yet"},
 			[]string{"not put right", "cannot read"},
 		},
 		{"/blocks", 200, []string{`href="/blocks/3"`, `href="/blocks/1"`, "2 votes", "1970-01-01 00:00:03.000", "1.0 s"}, nil},
