@@ -23,6 +23,7 @@ var (
 type copier struct {
 	file   *figures.File
 	blocks map[string]string
+	named  map[string]bool // figures and series that documents name; nil: not noted
 }
 
 // fill writes a document's copies anew. A mark names a figure, or a series as
@@ -55,6 +56,9 @@ func (c copier) fill(text string) (string, error) {
 // value is what a mark asks for.
 func (c copier) value(mark string) (string, error) {
 	name, words, _ := strings.Cut(mark, " : ")
+	if c.named != nil {
+		c.named[name] = true
+	}
 	n, err := c.find(name)
 	if err != nil {
 		return "", err

@@ -1,9 +1,11 @@
 package pages
 
 import (
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/chainify-db/chainify/bench/figures"
@@ -14,9 +16,38 @@ import (
 
 const generated = "<!-- Written by `make performance` from figures.json; what is changed here is lost. -->\n\n"
 
-// page is the page of a benchmark: its figures, what every system did, and what it takes to run it
-// again.
-func page(r *figures.Run) string {
+// namedByPages are the figures and series that the pages of this package name: those that users ask
+// for, those of targets, and those of their bounds.
+func namedByPages() map[string]bool {
+	named := map[string]bool{}
+	for _, a := range asked {
+		named[a.mark] = true
+	}
+	texts := []string{}
+	for _, t := range targets.All {
+		named[t.ID] = true
+		texts = append(texts, t.Bound)
+	}
+	for _, r := range targets.Restatements {
+		texts = append(texts, r.Why)
+	}
+	for _, id := range reference.FindAllString(strings.Join(texts, " "), -1) {
+		named[strings.Trim(id, "{}")] = true
+	}
+	return named
+}
+
+// experiments is the table of a run's experiments, as CSV.
+func experiments(r *figures.Run) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(r.Head) // a strings.Builder takes everything
+	_ = w.WriteAll(r.Rows)
+	return b.String()
+}
+
+// page is the page of a benchmark: its named figures and series, and how it was run.
+func page(r *figures.Run, named map[string]bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Performance: %s\n%s%s. [Performance](../performance.md) has the figures that users ask for, [targets](targets.md) what is held to what. Values are medians of the repetitions, with their range.\n\n",
 		r.Name, generated, sentence(r.About))
@@ -26,17 +57,13 @@ func page(r *figures.Run) string {
 	for _, plot := range plots.Of(r.Name) {
 		fmt.Fprintf(&b, "![%s](%s.svg)\n\n", r.About, plot)
 	}
-	figureTable(&b, r)
-	seriesTable(&b, r)
-	fmt.Fprintf(&b, "\n## The run\n`%s` on %s, for %.0f s.\n\n", r.Command, r.Date, r.TookS)
-	if commands := commandsOf(r); len(commands) > 0 {
-		b.WriteString("| these figures alone | command |\n|---|---|\n")
-		for _, of := range commands {
-			fmt.Fprintf(&b, "| %s | `%s` |\n", strings.Join(of.ids, ", "), of.command)
-		}
-		b.WriteString("\n")
+	figureTable(&b, r, named)
+	seriesTable(&b, r, named)
+	if len(r.Rows) > 0 {
+		fmt.Fprintf(&b, "\n[%s.csv](%s.csv) has all %d experiments.\n", r.Name, r.Name, len(r.Rows))
 	}
-	for _, facts := range []map[string]any{r.Machine, versions(r), r.Settings} {
+	fmt.Fprintf(&b, "\n## The run\n`%s` on %s, for %.0f s. [figures.json](figures.json) has all of its figures and series, the settings of its servers, and the commands that measure some figures alone.\n\n", r.Command, r.Date, r.TookS)
+	for _, facts := range []map[string]any{r.Machine, versions(r)} {
 		if line := list(facts); line != "" {
 			fmt.Fprintf(&b, "* %s.\n", sentence(line))
 		}
@@ -47,9 +74,12 @@ func page(r *figures.Run) string {
 	return b.String()
 }
 
-func figureTable(b *strings.Builder, r *figures.Run) {
+func figureTable(b *strings.Builder, r *figures.Run, named map[string]bool) {
 	b.WriteString("| figure | median | range | target | |\n|---|---|---|---|---|\n")
 	for _, f := range r.Figures {
+		if !named[f.ID] {
+			continue
+		}
 		target := targets.Of(f.ID)
 		value, spread := shown(f, target)
 		how := cell(f.How)
@@ -60,30 +90,22 @@ func figureTable(b *strings.Builder, r *figures.Run) {
 	}
 }
 
-func seriesTable(b *strings.Builder, r *figures.Run) {
-	if len(r.Rows) > 0 {
-		b.WriteString("\n| " + strings.Join(r.Head, " | ") + " |\n" + strings.Repeat("|---", len(r.Head)) + "|\n")
-		for _, row := range r.Rows {
-			cells := make([]string, len(row))
-			for i, text := range row {
-				cells[i] = cell(text)
-			}
-			b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
-		}
-	}
-	if len(r.Series) == 0 {
-		return
-	}
-	b.WriteString("\n| system | at | median | range | processor time of servers |\n|---|---|---|---|---|\n")
+func seriesTable(b *strings.Builder, r *figures.Run, named map[string]bool) {
+	head := "\n| system | at | median | range | processor time of servers |\n|---|---|---|---|---|\n"
 	for _, s := range r.Series {
-		point, cost := "", ""
+		point, mark, cost := "", r.Name+"/"+s.System, ""
 		if s.Point != 0 {
 			point = report.Number(s.Point)
+			mark += "@" + strconv.FormatFloat(s.Point, 'f', -1, 64)
+		}
+		if !named[mark] {
+			continue
 		}
 		if s.CPU != 0 {
 			cost = report.Number(s.CPU) + " µs"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", cell(s.System), point, unit(report.Number(s.Value), s.Unit), spreadOf(s.Min, s.Max, s.Count), cost)
+		fmt.Fprintf(b, "%s| %s | %s | %s | %s | %s |\n", head, cell(s.System), point, unit(report.Number(s.Value), s.Unit), spreadOf(s.Min, s.Max, s.Count), cost)
+		head = ""
 	}
 }
 
@@ -131,27 +153,6 @@ func commitOf(o figures.Origin) string {
 		return "unknown"
 	}
 	return "`" + o.Commit + "`"
-}
-
-// again are the figures that one command measures.
-type again struct {
-	command string
-	ids     []string
-}
-
-// commandsOf are those that measure some of the figures without the others, in the figures' order.
-func commandsOf(r *figures.Run) (out []again) {
-	for _, f := range r.Figures {
-		if f.Command == "" {
-			continue
-		}
-		i := slices.IndexFunc(out, func(a again) bool { return a.command == f.Command })
-		if i < 0 {
-			i, out = len(out), append(out, again{command: f.Command})
-		}
-		out[i].ids = append(out[i].ids, strings.TrimPrefix(f.ID, r.Name+"."))
-	}
-	return out
 }
 
 func versions(r *figures.Run) map[string]any {

@@ -25,21 +25,25 @@ const File = Folder + "/figures.json"
 // documents are the files and folders whose Markdown may hold copies of figures.
 var documents = []string{"README.md", "CONTRIBUTING.md", "bench/README.md", "crates", "docs", "spec"}
 
-// Build is what every file that holds figures has to be, by its path from the root: the pages of
-// benchmarks, the page of targets, and each document with copies.
+// Build returns the contents of every file with figures, by its path from the root: the pages of
+// benchmarks, the page of targets, tables of experiments, and the documents with copies. The page
+// of a benchmark has the figures and series that have a target or that a document copies.
 func Build(root string, f *figures.File) (map[string]string, error) {
 	out := map[string]string{Folder + "/targets.md": targetsPage(f)}
 	for _, run := range f.Runs {
-		out[Folder+"/"+run.Name+".md"] = page(run)
+		out[Folder+"/"+run.Name+".md"] = ""
+		if len(run.Rows) > 0 {
+			out[Folder+"/"+run.Name+".csv"] = experiments(run)
+		}
 	}
-	copies := copier{file: f, blocks: blocks(f)}
+	copies := copier{file: f, blocks: blocks(f), named: namedByPages()}
 	for _, place := range documents {
 		err := filepath.WalkDir(filepath.Join(root, place), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
 				return err
 			}
 			name, err := filepath.Rel(root, path)
-			if err != nil || out[name] != "" {
+			if _, generated := out[name]; err != nil || generated {
 				return err
 			}
 			raw, err := os.ReadFile(path)
@@ -56,6 +60,9 @@ func Build(root string, f *figures.File) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	for _, run := range f.Runs {
+		out[Folder+"/"+run.Name+".md"] = page(run, copies.named)
 	}
 	return out, nil
 }

@@ -36,16 +36,18 @@ func some() *figures.File {
 
 func TestAPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 	f := some()
+	named := namedByPages()
+	named["network/ours@32"] = true
 	for text, wants := range map[string][]string{
-		page(f.Run("network")): {
+		page(f.Run("network"), named): {
 			"| **four_over_baseline** a \\| b | 5 × | 4.5 – 6 | ≥ 4 | holds |\n", "| **one_over_baseline** how | 3 × | 2 – 4 | ≥ 5 | **missed** |\n",
 			"| **one_over_standalone** how | 3 × | 1.5 – 4 | ≥ 2 | **undecided** |\n", "| **waiting_many** how (commit `ba9876543210`, 2027-02-01) | 1,234 tx/s | 1,000 – 2,000 |  |  |\n",
-			"| ours | 32 | 1,234 tx/s | 1 – 2,000 | 800 µs |\n", "`go run ./bench -bench network` on 2027-01-15, for 61 s.", "| waiting_many | `bench -only x` |",
-			"Clusters (fsync on).", "* It rained.", "![four beside one](network-clients.svg)",
+			"| ours | 32 | 1,234 tx/s | 1 – 2,000 | 800 µs |\n", "`go run ./bench -bench network` on 2027-01-15, for 61 s.", "* It rained.", "![four beside one](network-clients.svg)",
 		},
-		page(f.Run("fabric")): {"**Dirty:** commit `0123456789ab-dirty`", "| **reorder** how | 1 ms | one run | ≤ 2 | holds |\n", "| x | y |\n|---|---|\n| 1 | 2 |\n"},
+		page(f.Run("fabric"), named): {"**Dirty:** commit `0123456789ab-dirty`", "| **reorder** how | 1 ms | one run | ≤ 2 | holds |\n", "[fabric.csv](fabric.csv) has all 1 experiments."},
+		experiments(f.Run("fabric")): {"x,y\n1,2\n"},
 		targetsPage(f): {
-			"| [network.one_over_standalone](network.md) | how | ≥ 2 | 3 × | 1.5 – 4 | one session without a ledger: (executor.no_ledger_over_pgbench_on, not measured) | **undecided** |\n",
+			"| [network.one_over_standalone](network.md) | ≥ 2 | 3 × | 1.5 – 4 | one session without a ledger: (executor.no_ledger_over_pgbench_on, not measured) | **undecided** |\n",
 			"2 hold, 1 are missed, 1 are undecided.", "| executor.two_workers_over_pgbench_off ≥ 2.6 |", "none, until the bound is measured |",
 		},
 	} {
@@ -54,6 +56,9 @@ func TestAPageSaysWhatHeldAndWhatWasMissed(t *testing.T) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}
 		}
+	}
+	if text := page(f.Run("network"), namedByPages()); strings.Contains(text, "| ours |") {
+		t.Error("a series that no document names is on the page")
 	}
 }
 

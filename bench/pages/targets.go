@@ -10,7 +10,7 @@ import (
 )
 
 const targetsHead = `# Targets
-` + generated + `Each figure that is held to a target, with its bound: what it cannot pass, or its best case. A target *holds* or is *missed* when the whole range of the repetitions is on one side of it. It is *undecided* when the range spans it.
+` + generated + `Each figure that is held to a target, with its bound: what it cannot pass, or its best case. A target *holds* or is *missed* when the whole range of the repetitions is on one side of it. It is *undecided* when the range spans it. The page behind a figure's name describes the figure.
 A figure of one run has no range, and is judged by its value. [Misses and reasons](../../bench/README.md#what-is-missed-and-why) tells what was tried.
 
 `
@@ -23,13 +23,13 @@ func targetsPage(f *figures.File) string {
 		figure, run := f.Figure(t.ID)
 		if figure == nil {
 			counts["not measured"]++
-			fmt.Fprintf(&table, "| %s | | %s | | | %s | not measured |\n", t.ID, promise(t.Target), refer(f, t.Bound))
+			fmt.Fprintf(&table, "| %s | %s | | | %s | not measured |\n", t.ID, promise(t.Target), refer(f, t.Bound))
 			continue
 		}
 		counts[t.Verdict(figure.Value, figure.Min, figure.Max)]++
 		value, spread := shown(figure, t.Target)
-		fmt.Fprintf(&table, "| [%s](%s.md) | %s | %s | %s | %s | %s | %s |\n",
-			t.ID, run.Name, cell(figure.How), promise(t.Target), unit(value, figure.Unit), spread, refer(f, t.Bound), verdict(figure, t.Target))
+		fmt.Fprintf(&table, "| [%s](%s.md) | %s | %s | %s | %s | %s |\n",
+			t.ID, run.Name, promise(t.Target), unit(value, figure.Unit), spread, refer(f, t.Bound), verdict(figure, t.Target))
 	}
 	var b strings.Builder
 	b.WriteString(targetsHead)
@@ -37,7 +37,7 @@ func targetsPage(f *figures.File) string {
 	if n := counts["not measured"]; n > 0 {
 		fmt.Fprintf(&b, " %d were not measured.", n)
 	}
-	b.WriteString("\n\n| figure | of | target | value | range | bound | |\n|---|---|---|---|---|---|---|\n" + table.String())
+	b.WriteString("\n\n| figure | target | value | range | bound | |\n|---|---|---|---|---|---|\n" + table.String())
 	b.WriteString("\n## Restated\nThe project's own figures showed these targets out of reach. Each is restated against its bound.\n\n| earlier target | why it is out of reach | in its place |\n|---|---|---|\n")
 	for _, r := range targets.Restatements {
 		now := "none, until the bound is measured"
