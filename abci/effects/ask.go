@@ -10,21 +10,21 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ask asks other organisations one after the other, in an order that inquiry and turns decide. open
+// ask asks other organisations one after the other, in an order that askingOrder and inquiry decide. open
 // starts reading from a node, and use applies the data.
 func ask[From interface{ Close() }](
 	ctx context.Context, s *Shell, q inquiry, number uint64, hash wire.Hash,
 	open func(ctx context.Context, node string, number uint64, hash wire.Hash) (string, From, error),
 	use func(ctx context.Context, organisation string, from From) error,
 ) error {
-	for _, node := range s.turns.order(s.opt.Others.Nodes()) {
+	for _, node := range s.asking.order(s.opt.Others.Nodes()) {
 		organisation, from, err := open(ctx, node, number, hash)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			s.log.Info("nothing told by another node", "peer", node, "block", number, "reason", err)
-			s.turns.wasNoHelp(node) // it may be cut off, and each question to it would take the full time limit
+			s.asking.wasNoHelp(node) // it may be cut off, and each question to it would take the full time limit
 			continue
 		}
 		err = use(ctx, organisation, from)
@@ -33,14 +33,14 @@ func ask[From interface{ Close() }](
 		case enough:
 			return s.inquired(&q, number)
 		case broken:
-			s.turns.wasNoHelp(node) // it was not its fault, and the next round begins with another
+			s.asking.wasNoHelp(node) // it was not its fault, and the next round begins with another
 			return err
 		case lied:
 			s.accuse(accuse.FalseTold(organisation, number, err))
 		case next:
 			s.log.Warn("what another organisation told was not taken", "block", number, "organisation", organisation, "error", err)
 		}
-		s.turns.wasNoHelp(node)
+		s.asking.wasNoHelp(node)
 	}
 	return s.inquired(&q, number)
 }

@@ -9,24 +9,25 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 )
 
-// turnsKept bounds the nodes that are known to have been of no help; of more, the one of longest
-// ago is forgotten.
-const turnsKept = 1_000
+// askedKept bounds the nodes that are remembered as of no help. Beyond it the oldest entry is
+// forgotten.
+const askedKept = 1_000
 
-// turns says in which order nodes of other organisations are asked.
-type turns struct {
+// askingOrder chooses the order in which nodes of other organisations are asked.
+type askingOrder struct {
 	random *rand.Rand
 	rounds uint64
 	noHelp map[string]uint64 // node to the number of its last useless answer
 }
 
-func newTurns(seed uint64) *turns {
-	return &turns{random: rand.New(rand.NewPCG(seed, 0)), noHelp: map[string]uint64{}}
+func newAskingOrder(seed uint64) *askingOrder {
+	return &askingOrder{random: rand.New(rand.NewPCG(seed, 0)), noHelp: map[string]uint64{}}
 }
 
-// order is random, so that many who ask at once spread. Nodes that were of no help come last, the
-// latest of them at the end: one that lies or dawdles is before the others once.
-func (t *turns) order(nodes []string) []string {
+// order is random, so that the questions of many nodes spread. Nodes that were of no help come
+// last, the latest of them at the end. So a node that lies or is slow is asked before the others
+// only once.
+func (t *askingOrder) order(nodes []string) []string {
 	nodes = slices.Sorted(slices.Values(nodes))
 	t.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	slices.SortStableFunc(nodes, func(a, b string) int { return int(int64(t.noHelp[a]) - int64(t.noHelp[b])) })
@@ -34,10 +35,10 @@ func (t *turns) order(nodes []string) []string {
 }
 
 // wasNoHelp puts a node behind all others.
-func (t *turns) wasNoHelp(node string) {
+func (t *askingOrder) wasNoHelp(node string) {
 	t.rounds++
 	t.noHelp[node] = t.rounds
-	if len(t.noHelp) <= turnsKept {
+	if len(t.noHelp) <= askedKept {
 		return
 	}
 	oldest := node
@@ -58,11 +59,11 @@ type inquiry struct {
 	adopts  bool
 	helper  string   // organisation whose word was taken; empty: none yet
 	useless []string // organisations whose word may be at fault, or something here
-	// beyond: rows that were told are of no use, so that a further step may be.
+	// beyond: received rows cannot repair this database, so a further step of recovery may help.
 	beyond bool
 }
 
-// verdict is what becomes of a round after an answer.
+// verdict says how a round of questions goes on after an answer.
 type verdict uint8
 
 const (
@@ -72,7 +73,7 @@ const (
 	broken                // the round ends: the failure is this database's
 )
 
-// answered takes how using an organisation's answer ended.
+// answered judges the result of using an organisation's answer.
 func (q *inquiry) answered(organisation string, err error) verdict {
 	switch {
 	case err == nil:
@@ -95,9 +96,9 @@ func (q *inquiry) answered(organisation string, err error) verdict {
 	return broken
 }
 
-// ended tells what came of the round, and which organisations lied as it turns out: what another
-// one told of the same block was right, and was taken here. While nothing is taken here, nobody is
-// named: this database may be at fault.
+// ended returns the result of the round, and the organisations that sent false data. An answer
+// counts as false once another organisation's answer about the same block was right and was used
+// here. Until then nobody is named, since this database may be at fault.
 func (q *inquiry) ended() (liars []string, err error) {
 	switch {
 	case q.helper != "":

@@ -15,11 +15,11 @@ import (
 
 func TestWhoWasOfNoHelpIsAskedLast(t *testing.T) {
 	seed := rand.Uint64()
-	turns := newTurns(seed)
+	asking := newAskingOrder(seed)
 	nodes := []string{"a", "b", "c", "d"}
 	firsts := map[string]int{}
 	for range 200 {
-		order := turns.order(nodes)
+		order := asking.order(nodes)
 		firsts[order[0]]++
 		if got := slices.Sorted(slices.Values(order)); !slices.Equal(got, nodes) {
 			t.Fatalf("seed %d: %v", seed, order)
@@ -28,19 +28,19 @@ func TestWhoWasOfNoHelpIsAskedLast(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(firsts)); !slices.Equal(got, nodes) {
 		t.Errorf("seed %d: asked first: %v", seed, firsts)
 	}
-	turns.wasNoHelp("c")
-	turns.wasNoHelp("a")
-	turns.wasNoHelp("c")
+	asking.wasNoHelp("c")
+	asking.wasNoHelp("a")
+	asking.wasNoHelp("c")
 	for range 20 {
-		if order := turns.order(nodes); !slices.Equal(order[2:], []string{"a", "c"}) {
+		if order := asking.order(nodes); !slices.Equal(order[2:], []string{"a", "c"}) {
 			t.Errorf("seed %d: those of no help are not last: %v", seed, order)
 		}
 	}
-	for i := range turnsKept {
-		turns.wasNoHelp(fmt.Sprint(i))
+	for i := range askedKept {
+		asking.wasNoHelp(fmt.Sprint(i))
 	}
-	if _, known := turns.noHelp["c"]; known || len(turns.noHelp) != turnsKept {
-		t.Errorf("%d are known, the oldest too: %t", len(turns.noHelp), known)
+	if _, known := asking.noHelp["c"]; known || len(asking.noHelp) != askedKept {
+		t.Errorf("%d are known, the oldest too: %t", len(asking.noHelp), known)
 	}
 }
 

@@ -97,10 +97,10 @@ type Shell struct {
 	log    *slog.Logger
 	start  time.Time
 
-	inbox chan struct{} // holds a token while items wait
-	jobs  chan job
-	ended chan struct{} // closed when the loop has ended
-	turns *turns        // the worker's
+	inbox  chan struct{} // holds a token while items wait
+	jobs   chan job
+	ended  chan struct{} // closed when the loop has ended
+	asking *askingOrder  // the worker's
 
 	mu      sync.Mutex // guards all below; held for moments only
 	core    *Core
@@ -153,7 +153,7 @@ func New(opt Options) (*Shell, error) {
 	return &Shell{
 		opt: opt, core: core, log: opt.Logger, start: time.Now(),
 		inbox: make(chan struct{}, 1), jobs: make(chan job, 1), ended: make(chan struct{}),
-		cancel: map[wire.Key]context.CancelFunc{}, turns: newTurns(rand.Uint64()),
+		cancel: map[wire.Key]context.CancelFunc{}, asking: newAskingOrder(rand.Uint64()),
 	}, nil
 }
 

@@ -98,7 +98,7 @@ func (b *bench) start(opt Options) {
 		b.Fatal(err)
 	}
 	shell.Attach(b.source)
-	shell.turns.wasNoHelp("c") // it is asked last
+	shell.asking.wasNoHelp("c") // it is asked last
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- shell.Run(ctx) }()
