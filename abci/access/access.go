@@ -72,17 +72,31 @@ func (a *Access) Of(r *http.Request) (Client, error) {
 	return a.tlsClient(r.TLS.VerifiedChains[0][0])
 }
 
+// OfBrowser says who sent a request by a browser, which shows a token as the password of HTTP's
+// basic login. The user's name beside it counts for nothing.
+func (a *Access) OfBrowser(r *http.Request) (Client, error) {
+	if _, token, basic := r.BasicAuth(); basic {
+		return a.holder(token)
+	}
+	return a.Of(r)
+}
+
 func (a *Access) bearer(header string) (Client, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return Client{}, ErrToken
 	}
+	return a.holder(strings.TrimSpace(token))
+}
+
+// holder is the client that has a token.
+func (a *Access) holder(token string) (Client, error) {
 	tokens, err := a.tokens()
 	if err != nil {
 		return Client{}, errors.Join(ErrNoTokens, err)
 	}
 	// The look-up is by hash: how long it takes tells nothing about a token.
-	found, known := tokens.bySum[sumOf(strings.TrimSpace(token))]
+	found, known := tokens.bySum[sumOf(token)]
 	if !known {
 		return Client{}, ErrToken
 	}

@@ -76,6 +76,12 @@ func readTokens(path string) (tokens, error) {
 	return out, nil
 }
 
+// AnyToken tells whether a file has a token for a role that counts now.
+func AnyToken(path, role string, now time.Time) (bool, error) {
+	list, err := ListTokens(path)
+	return slices.ContainsFunc(list, func(t Token) bool { return t.Role == role && !t.Expired(now) }), err
+}
+
 // ListTokens reads the tokens of a file, by name.
 func ListTokens(path string) ([]Token, error) {
 	f, err := os.Open(path)

@@ -206,3 +206,33 @@ func TestTokensExpire(t *testing.T) {
 		t.Errorf("tokens %+v", list)
 	}
 }
+
+// A browser shows a token as a password; any other password is refused.
+func TestBrowsersShowTokensAsPasswords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	secret, err := AddToken(path, "anna", "chainify_reader", never)
+	must(t, err)
+	_, err = AddToken(path, "old", "auditor", time.Now().Add(-time.Hour))
+	must(t, err)
+	for role, want := range map[string]bool{"chainify_reader": true, "auditor": false, "clerk": false} {
+		if any, err := AnyToken(path, role, time.Now()); any != want || err != nil {
+			t.Errorf("a token for %s: %t, %v", role, any, err)
+		}
+	}
+	tokens, err := OpenTokens(path)
+	must(t, err)
+	a := &Access{Tokens: tokens}
+	for password, want := range map[string]error{secret: nil, "": ErrToken, "anna": ErrToken, secret + " ": ErrToken} {
+		r := withToken(t, "")
+		r.SetBasicAuth("whoever", password)
+		if c, err := a.OfBrowser(r); err != want || c.Known() != (want == nil) {
+			t.Errorf("%q: %+v, %v, want %v", password, c, err, want)
+		}
+	}
+	if c, err := a.OfBrowser(withToken(t, "Bearer "+secret)); err != nil || c.Role != "chainify_reader" {
+		t.Errorf("as a bearer token: %+v, %v", c, err)
+	}
+	if c, err := a.OfBrowser(withToken(t, "")); err != nil || c.Known() {
+		t.Errorf("nobody: %+v, %v", c, err)
+	}
+}

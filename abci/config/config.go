@@ -80,10 +80,16 @@ type Metrics struct {
 
 // Explorer is the web page for people.
 type Explorer struct {
-	Listen string   `toml:"listen"` // empty: off
-	DSN    string   `toml:"dsn"`    // empty: the database's
-	Hosts  []string `toml:"hosts"`
+	Listen      string   `toml:"listen"` // empty: off
+	TLSCertFile string   `toml:"tls_cert_file"`
+	TLSKeyFile  string   `toml:"tls_key_file"`
+	DSN         string   `toml:"dsn"` // empty: the database's
+	Hosts       []string `toml:"hosts"`
 }
+
+// ReaderRole is the role of tokens that open the explorer beyond loopback: its pages are read as
+// this role.
+const ReaderRole = "chainify_reader"
 
 // ExplorerListen is where the explorer listens when nothing else is said.
 const ExplorerListen = "127.0.0.1:26690"
@@ -393,7 +399,7 @@ func (c *Config) Check() error {
 	if err := c.checkAddresses(); err != nil {
 		return err
 	}
-	return c.HTTP.check()
+	return errors.Join(c.HTTP.check(), c.checkExplorer())
 }
 
 // checkPositive reports the first limit that is not above 0.
@@ -498,9 +504,6 @@ func (c *Config) checkAddresses() error {
 	}
 	if err := c.checkCometBFT(); err != nil {
 		return err
-	}
-	if c.Explorer.Listen != "" && c.Explorer.DSN == "" && c.Database.DSN == "" {
-		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")
 	}
 	for i, p := range c.Network.Peers {
 		id, address, ok := strings.Cut(p, "@")

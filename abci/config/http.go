@@ -31,6 +31,27 @@ func (h HTTP) Loopback() bool { return onLoopback(h.Listen) }
 // Loopback says whether only this machine reaches the explorer.
 func (e Explorer) Loopback() bool { return onLoopback(e.Listen) }
 
+// TLS names the files of TLS in a home; false: plain HTTP.
+func (e Explorer) TLS(home Home) (access.TLSFiles, bool) {
+	return access.TLSFiles{Chain: home.Path(e.TLSCertFile), Key: home.Path(e.TLSKeyFile)}, e.TLSCertFile != ""
+}
+
+// checkExplorer refuses what would show the ledger to strangers.
+func (c *Config) checkExplorer() error {
+	e := c.Explorer
+	switch {
+	case e.Listen == "":
+		return nil
+	case e.DSN == "" && c.Database.DSN == "":
+		return errors.New("explorer.listen: there is no database to show; database.dsn and explorer.dsn are empty")
+	case (e.TLSCertFile == "") != (e.TLSKeyFile == ""):
+		return errors.New("explorer: tls_cert_file and tls_key_file go together")
+	case !e.Loopback() && (e.TLSCertFile == "" || c.HTTP.TokensFile == ""):
+		return fmt.Errorf("explorer.listen: %q is not on loopback, and a visitor sees all ledger data: set explorer.tls_cert_file, explorer.tls_key_file and http.tokens_file, and give visitors tokens (\"chainify client token add --role %s\"); or listen on loopback, behind a proxy with a login", e.Listen, ReaderRole)
+	}
+	return nil
+}
+
 // CheckSignerAddress says what is wrong with the address where signer and node meet.
 func CheckSignerAddress(address string) error {
 	if path, unix := strings.CutPrefix(address, "unix://"); unix && strings.HasPrefix(path, "/") {

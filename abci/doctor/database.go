@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/engines"
@@ -263,7 +264,7 @@ func rules(f facts, socket, version string) []rule {
 }
 
 // examineExplorer: the explorer can read as chainify_reader, and nobody reaches it unasked.
-func examineExplorer(ctx context.Context, c config.Config) Finding {
+func examineExplorer(ctx context.Context, home config.Home, c config.Config) Finding {
 	const check = "explorer"
 	setting, dsn := "explorer.dsn", c.Explorer.DSN
 	if dsn == "" {
@@ -271,10 +272,9 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
-	beyond := warn(check, "listens at "+c.Explorer.Listen+": whoever reaches it sees all ledger data", "Put what asks for a password before it, and set explorer.listen to an address of loopback.")
 	if found, has := engines.ExaminePages(ctx, dsn); has {
 		if Level(found.Level) == Fine && !c.Explorer.Loopback() {
-			return beyond
+			return judgeVisitors(home, c)
 		}
 		return Finding{Level(found.Level), check, found.Found, found.Mend}
 	}
@@ -296,9 +296,22 @@ func examineExplorer(ctx context.Context, c config.Config) Finding {
 	case !reads:
 		return bad(check, fmt.Sprintf("role %q of %s is no member of chainify_reader", conn.Config().User, setting), "As superuser: GRANT chainify_reader TO the role.")
 	case !c.Explorer.Loopback():
-		return beyond
+		return judgeVisitors(home, c)
 	}
 	return fine(check, "reads as %s", conn.Config().User)
+}
+
+// judgeVisitors: a token opens an explorer beyond loopback.
+func judgeVisitors(home config.Home, c config.Config) Finding {
+	const check = "explorer"
+	somebody, err := access.AnyToken(home.Path(c.HTTP.TokensFile), config.ReaderRole, time.Now())
+	switch {
+	case err != nil:
+		return bad(check, err.Error(), "Correct the file of http.tokens_file.")
+	case !somebody:
+		return bad(check, "listens at "+c.Explorer.Listen+", and no token opens it", fmt.Sprintf("Make one: chainify client token add --home %s --role %s NAME; or listen on loopback.", home, config.ReaderRole))
+	}
+	return fine(check, "tokens of role %s open it at %s", config.ReaderRole, c.Explorer.Listen)
 }
 
 // judgeOwner: PostgreSQL's operating-system user may speak to the node's socket.

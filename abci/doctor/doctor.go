@@ -53,7 +53,7 @@ func Examine(ctx context.Context, home config.Home, c config.Config, version str
 		}
 	}
 	if c.Explorer.Listen != "" {
-		findings = append(findings, examineExplorer(ctx, c))
+		findings = append(findings, examineExplorer(ctx, home, c))
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int { return rank(a.Level) - rank(b.Level) })
 	return findings

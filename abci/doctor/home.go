@@ -38,7 +38,7 @@ func checkPermissions(home config.Home, c config.Config) Finding {
 	if err != nil {
 		return bad(check, err.Error(), "Run as the node's user. When a key is lost, take it from its backup, or have the others approve another one (chainify governance propose).")
 	}
-	secrets = append(secrets, optional(home, c.HTTP.TokensFile, c.HTTP.TLSKeyFile)...)
+	secrets = append(secrets, optional(home, c.HTTP.TokensFile, c.HTTP.TLSKeyFile, c.Explorer.TLSKeyFile)...)
 	if withPassword.MatchString(c.Database.DSN) || withPassword.MatchString(c.Explorer.DSN) {
 		secrets = append(secrets, home.Path(config.FileName))
 	}

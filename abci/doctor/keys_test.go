@@ -210,7 +210,7 @@ func TestTheExplorersRoleIsExamined(t *testing.T) {
 		says         string
 	}{
 		{"explorer", "127.0.0.1:0", Fine, "reads as explorer"},
-		{"explorer", "0.0.0.0:0", Warn, "whoever reaches it"},
+		{"explorer", "0.0.0.0:0", Bad, "no token opens it"},
 		{"stranger", "127.0.0.1:0", Bad, "no member of chainify_reader"},
 		{"nobody", "127.0.0.1:0", Bad, "explorer.dsn"},
 	} {
@@ -219,7 +219,13 @@ func TestTheExplorersRoleIsExamined(t *testing.T) {
 			t.Errorf("%s at %s: %+v, want %s", c.role, c.listen, f, c.want)
 		}
 	}
-	p.config.Explorer.DSN = ""
+	p.config.Explorer.Listen, p.config.Explorer.DSN = "0.0.0.0:0", p.cluster.DSN("bank", "explorer")
+	_, err := access.AddToken(p.home.Path(p.config.HTTP.TokensFile), "anna", config.ReaderRole, time.Time{})
+	p.must(err)
+	if f := p.examine()["explorer"]; f.Level != Fine || !strings.Contains(f.Found, "tokens of role") {
+		t.Errorf("with a token: %+v", f)
+	}
+	p.config.Explorer.Listen, p.config.Explorer.DSN = "127.0.0.1:0", ""
 	if f := p.examine()["explorer"]; f.Level != Fine {
 		t.Errorf("as the node's role: %+v", f)
 	}

@@ -5,6 +5,7 @@ package explorer
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,6 +30,9 @@ const (
 type Options struct {
 	// Ledger is what is read of the organisation's database; the explorer closes it.
 	Ledger Ledger
+	// MayLook says whether a request shows a login; nil: none is needed.
+	MayLook func(*http.Request) bool
+	TLS     *tls.Config // nil: plain HTTP
 	// Hosts are the names, besides loopback's, under which requests are answered.
 	Hosts  []string
 	Status func(context.Context) *wire.StatusResponse
@@ -107,6 +111,11 @@ func (e *Explorer) guard(next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf("This page does not answer as %q: no web page shall read it under another name.\nName it in explorer.hosts of chainify.toml if it should.", r.Host), http.StatusForbidden)
 			return
 		}
+		if e.opt.MayLook != nil && !e.opt.MayLook(r) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Chainify", charset="UTF-8"`)
+			http.Error(w, "Log in with a token as the password, and any name.", http.StatusUnauthorized)
+			return
+		}
 		if len(r.URL.RawQuery) > queryMax {
 			http.Error(w, "The request is too long.", http.StatusRequestURITooLong)
 			return
@@ -138,7 +147,12 @@ func (e *Explorer) answersAs(hostport string) bool {
 func (e *Explorer) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: e.Handler(), ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, WriteTimeout: writeLimit, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(e.opt.Log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(e.opt.Log.Handler(), slog.LevelDebug), TLSConfig: e.opt.TLS,
 	}
-	return serve.Until(ctx, srv, "the explorer", func() error { return srv.Serve(l) })
+	return serve.Until(ctx, srv, "the explorer", func() error {
+		if e.opt.TLS == nil {
+			return srv.Serve(l)
+		}
+		return srv.ServeTLS(l, "", "")
+	})
 }

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"time"
 
+	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/explorer"
 )
@@ -29,18 +33,41 @@ func (n *node) openExplorer() (*explorerDoor, error) {
 		return nil, err
 	}
 	log := n.log.With("part", "explorer")
-	if !c.Explorer.Loopback() {
-		log.Warn("the explorer listens beyond loopback: whoever reaches it sees all ledger data", "listen", c.Explorer.Listen)
+	opt := explorer.Options{Ledger: ledger, Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log}
+	if files, ok := c.Explorer.TLS(n.opt.Home); ok {
+		opt.TLS, err = files.Config(log)
 	}
-	pages := explorer.New(explorer.Options{
-		Ledger: ledger, Hosts: c.Explorer.Hosts, Status: n.status, Votes: n.votesSeen, Evidence: n.evidence, Log: log,
-	})
-	listen, err := net.Listen("tcp", c.Explorer.Listen)
+	if err == nil && !c.Explorer.Loopback() {
+		opt.MayLook, err = readers(n.opt.Home.Path(c.HTTP.TokensFile), c.Explorer.Listen)
+	}
+	var listen net.Listener
+	if err == nil {
+		listen, err = net.Listen("tcp", c.Explorer.Listen)
+	}
+	pages := explorer.New(opt)
 	if err != nil {
 		pages.Close()
 		return nil, fmt.Errorf("explorer: %w", err)
 	}
 	return &explorerDoor{pages, listen}, nil
+}
+
+// readers lets those look who show a token for the reader's role. It is refused where there is no
+// such token.
+func readers(path, listen string) (func(*http.Request) bool, error) {
+	somebody, err := access.AnyToken(path, config.ReaderRole, time.Now())
+	if err == nil && !somebody {
+		err = fmt.Errorf("%s is not on loopback, and no token opens it: make one with \"chainify client token add --role %s\"", listen, config.ReaderRole)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := access.OpenTokens(path)
+	visitors := access.Access{Tokens: tokens}
+	return func(r *http.Request) bool {
+		client, err := visitors.OfBrowser(r)
+		return err == nil && client.Role == config.ReaderRole
+	}, err
 }
 
 // close closes a door that was never served. Safe on nil.
