@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// kept is what was made of files. It is made again when one of them has changed, so that a token
+// kept is a value parsed from files. It is made again when one of them has changed, so that a token
 // revoked or a TLS identity renewed counts without a restart.
 type kept[T any] struct {
 	paths []string

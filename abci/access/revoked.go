@@ -16,7 +16,7 @@ const (
 	serialBytesMax      = 20 // of RFC 5280
 )
 
-// revoked are TLS credentials that are taken no more, whoever signed them.
+// revoked are TLS credentials that are refused, whatever authority signed them.
 type revoked struct {
 	keys    map[[sha256.Size]byte]bool // SHA-256 of the public key with its algorithm, as DER
 	serials map[string]bool            // hexadecimal, as big.Int writes it

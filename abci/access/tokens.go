@@ -26,7 +26,7 @@ const (
 	tokensFileBytesMax = 1 << 20
 	tokenNameBytesMax  = 63
 	tokenBytes         = 32
-	// tokenPrefix lets whoever searches for leaked secrets know one.
+	// tokenPrefix lets scanners for leaked secrets recognise a token.
 	tokenPrefix = "chainify_"
 )
 

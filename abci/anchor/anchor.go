@@ -99,7 +99,7 @@ func (a *Anchor) Step(ctx context.Context, now time.Time) error {
 	return verified
 }
 
-// Name is what the digest of a block is kept as: names sort as blocks do.
+// Name is the name under which the digest of a block is stored. Names sort as blocks do.
 func Name(chainID string, number uint64) string {
 	return fmt.Sprintf("%s-%020d.json", chainID, number)
 }

@@ -36,7 +36,7 @@ type Blocks interface {
 	Txs(height int64) ([][]byte, error)
 }
 
-// Options is what an App works with.
+// Options configures an App.
 type Options struct {
 	Store   *Store
 	Effects Effects
@@ -117,8 +117,8 @@ type App struct {
 	lagged             int64 // height of the last proposal that left bundles out for its old time
 }
 
-// preview is what an order block does to the committed state, computed once for ProcessProposal,
-// ExtendVote and FinalizeBlock.
+// preview is the effect of an order block on the committed state, computed once for
+// ProcessProposal, ExtendVote and FinalizeBlock.
 type preview struct {
 	next     *order.State
 	result   *order.Result

@@ -137,7 +137,7 @@ func (a *App) Voting() (from, next int64, pending wire.Key) {
 	return state.Height() + 1, state.Height() + 1, pending
 }
 
-// VotedOn is what an organisation voted on the chain for what is pending; false: nothing.
+// VotedOn returns an organisation's vote on the chain for the pending block; false: it has none.
 func (a *App) VotedOn(organisation string) (wire.EffectVote, bool) {
 	state, err := a.current()
 	if err != nil || state.Pending() == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Evidence is two different effect votes of one organisation for the same execution (E3), each with
-// its validator's signature: whoever has the consensus keys can check it (spec/evidence.md). It
+// its validator's signature: a reader with the consensus keys can check it (spec/evidence.md). It
 // shows that the organisation contradicts itself, a fault or worse, and is never a vote.
 type Evidence struct {
 	Organisation  string
@@ -18,7 +18,7 @@ type Evidence struct {
 	accusation    accuse.Accusation // of one that is new
 }
 
-// Bounds of what is kept. One organisation leaves room for the others.
+// Bounds of the stored evidence. One organisation leaves room for the others.
 const (
 	evidencePerOrganisation = 8 // one piece for each of so many executions, the first ones
 	evidenceMax             = 256

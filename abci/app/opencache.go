@@ -282,7 +282,7 @@ func (c *openCache) verify(registry *order.Registry, some []*openedTx, search bo
 	}
 }
 
-// group is what is verified as one batch.
+// group is a set of signatures that is verified as one batch.
 type group struct {
 	owes       string // the organisation of all of them; empty: those that owe nothing
 	list       []*openedTx

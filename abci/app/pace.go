@@ -13,7 +13,7 @@ const (
 	paceHistory = 4     // a block counts for one in so many
 )
 
-// pace is what a transaction takes in this node's database.
+// pace estimates the time of a transaction in this node's database.
 type pace struct{ each atomic.Int64 } // nanoseconds; 0: not known
 
 func (p *pace) ran(transactions int, took time.Duration) {

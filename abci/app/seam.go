@@ -6,9 +6,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Effects is what the ordered application tells the effect consensus and asks of it. No method but
-// Vote waits, and no answer but Vote's and Hash's leaves the application; neither enters the
-// ordered state (invariant A1).
+// Effects is the interface by which the ordered application informs and asks the effect consensus.
+// No method but Vote waits, and no answer but Vote's and Hash's leaves the application; neither
+// enters the ordered state (invariant A1).
 type Effects interface {
 	// Proposed starts speculative execution of a block that is proposed, not yet decided. If
 	// certificate is not nil, it is that of the block before, and the same proposal carries it. Its

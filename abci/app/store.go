@@ -49,7 +49,8 @@ func expiryKey(expiry, height uint64) []byte {
 	return binary.BigEndian.AppendUint64(numberKey('x', expiry), height)
 }
 
-// ledgerRecord is what is kept of a ledger block; its transactions are in CometBFT's block store.
+// ledgerRecord is the stored record of a ledger block; its transactions are in CometBFT's block
+// store.
 type ledgerRecord struct {
 	Height        int64     `json:"height"`
 	TimeMicro     int64     `json:"time"`

@@ -55,7 +55,7 @@ type Transaction struct {
 	Message   string
 }
 
-// Change is what a transaction did to a row: Key and Row are row encodings.
+// Change is a change of a row by a transaction: Key and Row are row encodings.
 type Change struct {
 	Block  uint64
 	Table  string

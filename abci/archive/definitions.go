@@ -25,7 +25,7 @@ type Definitions struct {
 	States []State         `json:"states"` // ascending by name
 }
 
-// State is what the state root has of a table. It has the other definitions, and the procedures, by
+// State is a table's entry in the state root. It has the other definitions, and the procedures, by
 // a hash alone.
 type State struct {
 	Name     string        `json:"name"`
@@ -89,7 +89,7 @@ func Root(states []State) (wire.Hash, error) {
 	return canonical.StateRoot(named), nil
 }
 
-// agreed is what definitions that hold say of columns.
+// agreed are the columns by the definitions that were proven.
 type agreed struct {
 	block uint64
 	// columns has the names of each table's columns by ordinal; nil: its text has more than one

@@ -57,7 +57,7 @@ func name(chainID string, first uint64, rest string) string {
 // ManifestName is the name of the manifest of the range that begins with a block.
 func ManifestName(chainID string, first uint64) string { return name(chainID, first, manifestSuffix) }
 
-// Signed is what the organisation signs.
+// Signed returns the bytes that the organisation signs.
 func (m *Manifest) Signed() []byte {
 	out := fmt.Appendf(nil, "chainify/archive/%d", m.Version)
 	lp := func(text string) { out = append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...) }
@@ -78,7 +78,7 @@ func (m *Manifest) Signed() []byte {
 	return out
 }
 
-// digest is what the next manifest names it by.
+// digest is the hash by which the next manifest names this one.
 func (m *Manifest) digest() []byte {
 	sum := sha256.Sum256(m.Signed())
 	return sum[:]

@@ -18,7 +18,7 @@ func (m *Manifest) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Verdict is what a verification found.
+// Verdict is the result of a verification.
 type Verdict struct {
 	Ranges       int       `json:"ranges"`
 	Last         uint64    `json:"last"` // block

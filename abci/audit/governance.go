@@ -228,7 +228,7 @@ func withdrawnVersion(by *wire.GovernanceChange, raw []byte) error {
 	return nil
 }
 
-// after is what a change makes of the consortium, which stays as it is.
+// after returns the consortium after a change, and leaves the given one unchanged.
 func (c consortium) after(change *wire.GovernanceChange) (consortium, error) {
 	c.organisations = slices.Clone(c.organisations)
 	for i, action := range change.Actions {

@@ -76,7 +76,7 @@ type Transaction struct {
 	Path    []hash   `json:"path"`
 }
 
-// Change is what the transaction did to a row.
+// Change is a change of a row by the transaction.
 type Change struct {
 	Table  string   `json:"table"`
 	Key    hexBytes `json:"key"`

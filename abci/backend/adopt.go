@@ -12,8 +12,8 @@ import (
 // known elsewhere alone.
 const AdoptedState = "CH012"
 
-// Told is what another organisation told of a certified block: its header, which has the certified
-// hash, as it came and decoded.
+// Told is another organisation's answer about a certified block: its header, which has the
+// certified hash, as it came and decoded.
 type Told struct {
 	Raw    []byte
 	Header *wire.Header

@@ -55,7 +55,7 @@ func (a *Allowance) Gone() bool {
 
 type forHowLong struct{}
 
-// Allow bounds for how long a database works for what is asked.
+// Allow bounds how long a database works for a question.
 func Allow(ctx context.Context, a *Allowance) context.Context {
 	return context.WithValue(ctx, forHowLong{}, a)
 }

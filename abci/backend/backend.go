@@ -28,7 +28,7 @@ type Position struct {
 	FalseBlocks []uint64
 }
 
-// Execution is what executing a block gave, before COMMIT or ROLLBACK.
+// Execution is the result of executing a block, before COMMIT or ROLLBACK.
 type Execution struct {
 	Hash    wire.Hash // LedgerBlockHash
 	Header  []byte
@@ -110,7 +110,7 @@ type RangeDigest struct {
 	Digest wire.Hash
 }
 
-// Reading is what a database tells of its tables at the end of one block, all of one moment. Its
+// Reading gives another organisation the tables as of the end of one block, all of one moment. Its
 // methods are called one at a time. Nothing it tells is trusted.
 type Reading interface {
 	// Tables are all tables on the ledger.
@@ -132,7 +132,7 @@ type Foundation interface {
 	Foundation(ctx context.Context, each func(part []byte) error) error
 }
 
-// Past is what a database tells of earlier blocks. Nothing it tells is trusted.
+// Past gives another organisation stored blocks. The receiver trusts nothing of it.
 type Past interface {
 	// Block gives a block that has this hash here part by part, as they travel: its header, then
 	// its changes; each returning an error ends it.
@@ -245,7 +245,7 @@ type Joiner interface {
 	Join(ctx context.Context, from Foundation, number uint64, certified wire.Hash, news func(table string, here, rows uint64)) error
 }
 
-// Health is what a database tells whoever operates it.
+// Health is a database's report for its operator.
 type Health struct {
 	Deviations    int           // found and not put right
 	ScrubAge      time.Duration // since the ledger table that waits longest was last found well, or attached; 0: there is none
@@ -370,7 +370,7 @@ type Asked struct {
 	Parameters string // a JSON array; empty: none
 }
 
-// Answer is what a client that asked is told.
+// Answer is the answer to a client's request.
 type Answer struct {
 	Number uint64
 	// Transaction is the one that was submitted; zeros: nothing was. The database has its outcome,

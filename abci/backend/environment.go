@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Environment is what results may lean on beside the ledger, such as locale, libraries and
-// extensions: values by name.
+// Environment lists facts beside the ledger on which results may depend, such as locale, libraries
+// and extensions: values by name.
 type Environment map[string]string
 
 // EnvironmentDifference is a name for which two environments have other values; empty: there is
 // none.
 type EnvironmentDifference struct{ Name, Own, Other string }
 
-// notCompared are what differs between equal databases: the compiler of the server's packages, and
-// the past of a database.
+// notCompared lists entries that differ between equal databases: the compiler of the server's
+// packages, and the past of a database.
 var notCompared = []string{"build", "collation version, when made"}
 
 // Differences are those from another organisation's environment, ascending by name.

@@ -64,7 +64,7 @@ func Sort(changes []Change) []uint32 {
 	return order
 }
 
-// Effects are what a block's changes hash to.
+// Effects are the hashes of a block's changes.
 type Effects struct {
 	Root         wire.Hash
 	Transactions []wire.Hash // tx_effects of each transaction

@@ -61,7 +61,7 @@ func compareMagnitudes(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b), cmp.Compare(aFraction, bFraction))
 }
 
-// Known is what is known of a column: its value, or NULL (nil), or nothing.
+// Known is the knowledge about a column: its value, NULL (nil), or none.
 type Known struct {
 	Value   *Value
 	Unknown bool

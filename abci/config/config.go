@@ -29,8 +29,8 @@ import (
 // FileName is the configuration's name in a home.
 const FileName = "chainify.toml"
 
-// Config is what chainify.toml holds. The meaning of each setting stands in template.toml, beside
-// its value.
+// Config is the contents of chainify.toml. The meaning of each setting stands in template.toml,
+// beside its value.
 type Config struct {
 	Organisation string    `toml:"organisation"`
 	Mode         Mode      `toml:"mode"`
@@ -256,7 +256,7 @@ func Default(organisation string) Config {
 	return c
 }
 
-// defaultUsers are who usually has to connect: PostgreSQL's server and whoever runs the node.
+// defaultUsers are the users that usually connect: PostgreSQL's server and the user of the node.
 func defaultUsers() []string {
 	users := []string{}
 	if u, err := user.Current(); err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Part is what an organisation contributes to the genesis: public keys only.
+// Part is an organisation's contribution to the genesis: public keys only.
 type Part struct {
 	Organisation string `json:"organisation"`
 	GatewayKey   []byte `json:"gateway_key"`
@@ -33,7 +33,7 @@ type Part struct {
 	ValidatorSignature []byte `json:"validator_signature"`
 }
 
-// signBytes is what both keys of a part sign (spec/formats.md, "Genesis part").
+// signBytes returns the bytes that both keys of a part sign (spec/formats.md, "Genesis part").
 func (p Part) signBytes() []byte {
 	orderingOnly := byte(0)
 	if p.OrderingOnly {
@@ -117,7 +117,7 @@ func ParsePart(text []byte) (Part, error) {
 	return p, nil
 }
 
-// Founding is what the organisations agree on when they make a genesis.
+// Founding holds the facts that the organisations agree on when they make a genesis.
 type Founding struct {
 	ChainID    string
 	Time       time.Time

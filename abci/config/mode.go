@@ -21,7 +21,7 @@ const (
 	Throughput Mode = "throughput"
 )
 
-// tuning is what a mode decides.
+// tuning holds the settings that a mode decides.
 type tuning struct {
 	gossipSleep, flushThrottle, bundleDelay, gather time.Duration
 	expressLane                                     bool

@@ -30,7 +30,7 @@ const (
 // majors are those of PostgreSQL that the tests run with. Releases are made for the first.
 var majors = []int{15, 17, 18}
 
-// facts is what was read of the database, before any function of the extension was called.
+// facts are read from the database before any function of the extension is called.
 type facts struct {
 	Version                    int  // server_version_num
 	Recovering                 bool // a standby

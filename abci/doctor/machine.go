@@ -27,7 +27,7 @@ const (
 	bytesPerGiB = 1 << 30
 )
 
-// machine is what was read of the machine and the network.
+// machine holds facts about the machine and the network.
 type machine struct {
 	running      bool           // a node answers on the socket
 	members      []*wire.Member // as it says; nil: it does not

@@ -11,7 +11,7 @@ import (
 // which may scan all tables. Adopting proves the running states each time.
 const soundMS int64 = 10 * 60_000
 
-// adoption is what is known of a database that executes transactions otherwise than the others.
+// adoption is the record of a database that gets other effects than the others.
 type adoption struct {
 	number       uint64 // the last block adopted since the start; 0: none
 	soundUntilMS int64
@@ -27,7 +27,7 @@ func (a *adoption) adopted(number uint64, shown bool, nowMS int64) {
 	}
 }
 
-// reason is what an operator has to know; empty: nothing.
+// reason is the text for the operator; empty: there is none.
 func (a *adoption) reason() string {
 	if a.number == 0 {
 		return ""

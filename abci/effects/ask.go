@@ -10,8 +10,8 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ask asks other organisations one after the other, in an order that askingOrder and inquiry decide. open
-// starts reading from a node, and use applies the data.
+// ask asks other organisations one after the other, in the order that askingOrder and inquiry
+// decide. open starts reading from a node, and use applies the data.
 func ask[From interface{ Close() }](
 	ctx context.Context, s *Shell, q inquiry, number uint64, hash wire.Hash,
 	open func(ctx context.Context, node string, number uint64, hash wire.Hash) (string, From, error),

@@ -24,7 +24,7 @@ const (
 	progressMS     = 10_000 // between two reports of how far executing all blocks again has come
 )
 
-// Config is what a core has to know of its consortium, and its limits.
+// Config describes a core's consortium, and its limits.
 type Config struct {
 	Organisation string
 	// OrderingOnly: this node has no database; it votes nothing.

@@ -243,7 +243,7 @@ func (Cancel) action()           {}
 func (Answer) action()           {}
 func (Report) action()           {}
 
-// Incident is what a Report is about.
+// Incident is the subject of a Report.
 type Incident string
 
 // The incidents.

@@ -102,7 +102,8 @@ func (l *ladder) recovers(number uint64) bool {
 	return l.number == number && (l.needRepair || l.step != untried)
 }
 
-// cure is what is recorded when the block came out right; false: it did not deviate.
+// cure returns the record of a cured deviation once the block has its certified effects; false: it
+// did not deviate.
 func (l *ladder) cure(number uint64, hash wire.Hash, nowMS int64) (RecordDeviation, bool) {
 	if l.number != number || l.rows == 0 && (!l.deviated || l.found == hash) {
 		return RecordDeviation{}, false

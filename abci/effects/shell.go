@@ -55,7 +55,7 @@ type Watch interface {
 	Accused(a accuse.Accusation)
 }
 
-// Options is what a shell works with.
+// Options configures a shell.
 type Options struct {
 	Config   Config
 	Backend  backend.Backend // nil: the organisation only orders and votes nothing
@@ -70,7 +70,7 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Status is what a node shows of its effect consensus.
+// Status is the state of the effect consensus, for people.
 type Status struct {
 	State string // as StatusResponse.state in spec/proto/node.proto
 	// Reason explains the state: the cause of an exclusion or of this machine's failure, the next

@@ -248,7 +248,7 @@ func (a Repair) perform(ctx context.Context, s *Shell) item {
 	return item{event: Repaired{Rows: len(rows), Failure: s.failure(a, err), Why: obstacleOf(err)}}
 }
 
-// obstacleOf is what the database says of an ErrBeyondRepair.
+// obstacleOf returns the database's reason for an ErrBeyondRepair.
 func obstacleOf(err error) string {
 	if obstacle := (*backend.Obstacle)(nil); errors.As(err, &obstacle) {
 		return obstacle.Why

@@ -20,7 +20,7 @@ type bar struct {
 	Label               string
 }
 
-// point is what a bar shows.
+// point is the data of a bar.
 type point struct {
 	block       int64
 	value, foot float64

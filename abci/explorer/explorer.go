@@ -28,7 +28,7 @@ const (
 
 // Options say what is shown, and to whom.
 type Options struct {
-	// Ledger is what is read of the organisation's database; the explorer closes it.
+	// Ledger reads the organisation's database; the explorer closes it.
 	Ledger Ledger
 	// MayLook says whether a request shows a login; nil: none is needed.
 	MayLook func(*http.Request) bool
@@ -36,14 +36,14 @@ type Options struct {
 	// Hosts are the names, besides loopback's, under which requests are answered.
 	Hosts  []string
 	Status func(context.Context) *wire.StatusResponse
-	// Votes are what this node saw of the votes on recent blocks; nil: nothing.
+	// Votes returns the votes on recent blocks that this node saw; nil: none.
 	Votes func() []Vote
-	// Evidence is what the node keeps of organisations that voted twice; nil: nothing.
+	// Evidence returns the node's evidence against organisations that voted twice; nil: none.
 	Evidence func() *wire.EvidenceResponse
 	Log      *slog.Logger
 }
 
-// Vote is what an organisation's vote on a certified block was seen to be.
+// Vote is the observed result of an organisation's vote on a certified block.
 type Vote struct {
 	Block        uint64
 	Organisation string

@@ -78,7 +78,7 @@ type Moment interface {
 	Transaction(ctx context.Context, id []byte) (Transaction, error)
 	// LedgerTables are tables that are or were on the ledger, by name, the newest version first.
 	LedgerTables(ctx context.Context, limit int) ([]LedgerTable, error)
-	// Changes are what a transaction changed in tables, which LedgerTables gave.
+	// Changes returns the changes of a transaction in tables, which LedgerTables gave.
 	Changes(ctx context.Context, tables []LedgerTable, number int64, index, limit int) ([]Change, error)
 	// History are the changes of the row with a key, the newest first.
 	History(ctx context.Context, table LedgerTable, key []string, limit int) ([]RowChange, error)
@@ -102,7 +102,7 @@ type Moment interface {
 	Ask(ctx context.Context, block int64, query string, limit int) (columns []string, rows []json.RawMessage, err error)
 }
 
-// Block is what lists show of one.
+// Block is a block's entry in a list.
 type Block struct {
 	Number       int64
 	Time         time.Time
@@ -148,7 +148,7 @@ type Procedure struct {
 	Digests    []string // SHA-256 of the words of each, in hexadecimal
 }
 
-// Header is what the block's hash covers, as far as it is shown.
+// Header has the shown fields that the block's hash covers.
 type Header struct {
 	Number       int64
 	OrderHeight  int64
@@ -195,7 +195,7 @@ type LedgerTable struct {
 	Handle  any // by which the Moment that gave the table knows it
 }
 
-// Change is what a transaction did to one row.
+// Change is a change of a row by a transaction.
 type Change struct {
 	Table     int // place in the list of tables
 	Serial    int
@@ -265,7 +265,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Said }
 
-// Reason is what a page makes of a refusal.
+// Reason is the text of a refusal on a page.
 type Reason int
 
 // The reasons.

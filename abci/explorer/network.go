@@ -31,7 +31,7 @@ type cache struct {
 	body networkBody
 }
 
-// networkBody is what the network page shows, the worst first.
+// networkBody is the contents of the network page, the worst first.
 type networkBody struct {
 	Status        *wire.StatusResponse
 	Wrong         []string
@@ -217,7 +217,7 @@ func members(organisations []Organisation, newestFirst []Block, cast []CastVote,
 	return out
 }
 
-// inWords says what a strip shows, for who does not see it.
+// inWords describes a strip in words, for readers who cannot see it.
 func inWords(counts map[string]int, of int) string {
 	said := fmt.Sprintf("agreed to %d of the last %s", counts["agrees"], plural(of, "block", "blocks"))
 	for _, x := range []struct{ verdict, words string }{

@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// page is what every page has.
+// page is the data that every page has.
 type page struct {
 	Title        string
 	At           string // path of the entry of the menu that is current

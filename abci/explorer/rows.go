@@ -11,7 +11,7 @@ import (
 // shownMax bounds the bytes of a value on a page.
 const shownMax = 2_000
 
-// value is what a page shows of a column.
+// value is a column's value on a page.
 type value struct {
 	Text string
 	Null bool

@@ -26,7 +26,7 @@ func NewBudget[M comparable](full int64, each time.Duration, kept int, now func(
 	return &Budget[M]{full: full, each: each, kept: kept, now: now, whole: map[M]time.Time{}}
 }
 
-// Left is what a member has; below zero: it spent more than it had.
+// Left returns a member's remaining budget; below zero: it spent more than it had.
 func (b *Budget[M]) Left(member M) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

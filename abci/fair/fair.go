@@ -48,14 +48,14 @@ func (s *Shares[M]) Give(member M, amount int) {
 	}
 }
 
-// Held is what a member has.
+// Held returns the amount that a member holds.
 func (s *Shares[M]) Held(member M) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[member]
 }
 
-// Used is what all have.
+// Used returns the amount that all members hold.
 func (s *Shares[M]) Used() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,8 @@ const stateLacksAgreement = "CH009"
 // roundsMax bounds submissions that wait for agreement. One role alone may have half of them.
 const roundsMax = 64
 
-// Agreements finds out who has to agree to a transaction, and asks them (spec/agreement.md).
+// Agreements finds the organisations that have to agree to a transaction, and asks them
+// (spec/agreement.md).
 type Agreements struct {
 	Database backend.Rehearser
 	Others   interface {
@@ -183,7 +184,8 @@ func (a *Agreements) missing(ctx context.Context, tx *wire.ChainedTx, asked []st
 	return slices.DeleteFunc(found[0].Wanted, func(name string) bool { return !slices.Contains(asked, name) }), nil
 }
 
-// refused says who does not agree and why, and who did not answer.
+// refused names the organisations that do not agree, with the reasons, and those that did not
+// answer.
 func refused(missing []string, replies map[string]peers.Reply, limit time.Duration) *Error {
 	var no, silent []string
 	for _, name := range missing {

@@ -22,7 +22,7 @@ const (
 	gatherMost = 10
 )
 
-// bundle is what the gateway has handed, or will hand, to the order.
+// bundle is a bundle that the gateway has submitted, or will submit, to the order.
 type bundle struct {
 	ordered   []byte // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
 	key       ed25519.PrivateKey

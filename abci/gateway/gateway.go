@@ -33,11 +33,11 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// ErrFull is what a Broadcaster wraps when the mempool has no room. The gateway offers the bundle
-// again later.
+// ErrFull is the error that a Broadcaster wraps when the mempool has no room. The gateway offers
+// the bundle again later.
 var ErrFull = errors.New("mempool is full")
 
-// ErrKnown is what a Broadcaster wraps when the mempool holds or held the bundle already.
+// ErrKnown is the error that a Broadcaster wraps when the mempool holds or held the bundle already.
 var ErrKnown = errors.New("bundle is known to the mempool")
 
 // RejectedError says that the order's CheckTx refused a bundle: it cannot be ordered.
@@ -61,8 +61,8 @@ type Outcomes interface {
 	Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResult, error)
 }
 
-// Watch hears what a gateway does, for whoever measures it. The gateway calls it under its lock:
-// its methods must not wait, nor call the gateway.
+// Watch receives the gateway's events, for metrics. The gateway calls it under its lock: its
+// methods must not wait, nor call the gateway.
 type Watch interface {
 	// Bundled: a bundle was made.
 	Bundled(transactions, bytes int)
@@ -98,7 +98,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Options are what a Gateway is made of.
+// Options configures a Gateway.
 type Options struct {
 	ChainID      string
 	Organisation string
@@ -510,8 +510,8 @@ func (g *Gateway) wanted(id wire.TxID) bool {
 	return g.entries[id] != nil || g.waiting[id] != nil
 }
 
-// settle records an outcome and wakes who waits for it. The first outcome stands. It returns how
-// many waits it ended.
+// settle records an outcome and wakes its waiters. The first outcome stands. It returns how many
+// waits it ended.
 func (g *Gateway) settle(r wire.TxResult) (ended int) {
 	if _, known := g.recent.get(r.ID); known {
 		return 0

@@ -26,7 +26,7 @@ type API struct {
 	Status  StatusSource
 	Source  wire.Source // what the order decided
 	Access  *access.Access
-	// OpenReads lets reads pass from whoever asks; for a listener on loopback.
+	// OpenReads permits reads without authentication; for a listener on loopback.
 	OpenReads bool
 	TLS       *tls.Config // nil: plain HTTP
 	Limits    HTTPLimits

@@ -142,7 +142,8 @@ type Status struct {
 	Reason        string `json:"reason,omitempty"` // of an exclusion
 
 	Protocol *Protocol `json:"protocol,omitempty"`
-	// Environment is what the databases of other organisations lean on otherwise than this one.
+	// Environment lists facts on which results may depend, and that differ between this database
+	// and another organisation's.
 	Environment []EnvironmentDifference `json:"environment,omitempty"`
 
 	// Evidence is how many pieces of evidence against organisations the node keeps.
@@ -171,8 +172,7 @@ func protocolOf(p *wire.ProtocolStatus) *Protocol {
 	return out
 }
 
-// EnvironmentDifference is what another organisation's database leans on otherwise; empty: there is
-// none.
+// EnvironmentDifference is such a fact of another organisation's database; empty: there is none.
 type EnvironmentDifference struct {
 	Organisation string `json:"organisation"`
 	Name         string `json:"name"`

@@ -18,7 +18,7 @@ type PlanWords struct {
 	// NotBefore and Expires are times of RFC 3339, for plan alone; empty: at once, and 30 days.
 	NotBefore string `json:"not_before,omitempty"`
 	Expires   string `json:"expires,omitempty"`
-	// Approvals is the policy of who has to approve, for plan alone; empty: nobody.
+	// Approvals is the policy of approvals, for plan alone; empty: none is needed.
 	Approvals string `json:"approvals,omitempty"`
 }
 

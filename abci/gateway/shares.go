@@ -15,7 +15,7 @@ func (g *Gateway) room(role string, count, bytes int) error {
 	return g.shares.room(role, count, bytes, share{len(g.entries), g.unorderedBytes}, l)
 }
 
-// share is what one role has of what Limits bound for all.
+// share is one role's part of the amounts that Limits bounds.
 type share struct {
 	pending        int // transactions accepted and without outcome
 	unorderedBytes int // bytes of those in no block yet

@@ -49,7 +49,7 @@ type change struct {
 	gone   bool
 }
 
-// decidedBlock is what a block may change.
+// decidedBlock names the rows that a block may change.
 type decidedBlock struct {
 	number    uint64
 	anything  bool // it holds transactions of other kinds, or too many changes

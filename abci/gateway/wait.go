@@ -104,7 +104,7 @@ func unique(ids []wire.TxID) []wire.TxID {
 }
 
 // WaitAs returns the outcomes of the transactions named, in the order asked for, when each has one.
-// At the limit it returns those that there are; a limit of 0 answers with what is known now. It
+// At the limit it returns those that there are; a limit of 0 returns the outcomes known now. It
 // looks up ids of other organisations' transactions and of earlier runs in the database. An id
 // without outcome is left out of the answer.
 //

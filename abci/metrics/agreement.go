@@ -19,7 +19,7 @@ const (
 	stuck   verdict = "stuck"
 )
 
-// judgement is what one organisation's vote is seen to be once its execution is certified.
+// judgement is the result of one organisation's vote, once its execution is certified.
 type judgement struct {
 	organisation string
 	block        uint64
@@ -124,8 +124,7 @@ func (a *agreement) lastAgreed(list []judgement) map[string]uint64 {
 	return moved
 }
 
-// Judged is what an organisation's vote on a certified block was seen to be: agrees, differs or
-// stuck.
+// Judged is the result of an organisation's vote on a certified block: agrees, differs or stuck.
 type Judged struct {
 	Block        uint64
 	Organisation string

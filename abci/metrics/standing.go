@@ -12,7 +12,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Standing is what a node can tell at any time.
+// Standing holds values that a node can report at any time.
 type Standing struct {
 	Status   func(context.Context) *wire.StatusResponse
 	Queue    func() gateway.Stats

@@ -291,7 +291,7 @@ func (a *admission) vouchedIn(texts []string, id p2p.ID, registries []*order.Reg
 	return ""
 }
 
-// shownBy is what a node shows of itself when it connects.
+// shownBy is the node statement that a node sends when it connects.
 func shownBy(peer p2p.Peer) string {
 	info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
 	if !ok {

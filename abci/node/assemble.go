@@ -208,8 +208,8 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	return &gateway.Agreements{Database: database, Others: n.asking, Limit: agreementLimit, Ordered: n.asking.Ordered}, nil
 }
 
-// plans is what has the organisation's planned transactions executed; nil without a database that
-// tells of them.
+// plans runs the organisation's due planned transactions; nil without a database that tells of
+// them.
 func (n *node) plans() *gateway.Plans {
 	database, ok := n.backend.(backend.Planner)
 	if !ok {
@@ -218,7 +218,7 @@ func (n *node) plans() *gateway.Plans {
 	return &gateway.Plans{Database: database, Submit: n.gateway.Submit, Now: time.Now, Log: n.log.With("part", "plans")}
 }
 
-// desk is what submits for clients of the database; nil where these reach the node themselves.
+// desk submits transactions for clients of the database; nil where these reach the node themselves.
 func (n *node) desk() *gateway.Desk {
 	database, ok := n.backend.(backend.Desk)
 	if !ok {

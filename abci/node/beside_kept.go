@@ -103,7 +103,7 @@ type ownVotes struct {
 	of   map[wire.Key]bool
 }
 
-// open reads what is kept.
+// open reads the stored votes and transactions.
 func (o *ownVotes) open() ([]wire.EffectVote, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 // nothing; there is no other sign of it.
 const consensusFailure = "CONSENSUS FAILURE!!!"
 
-// joinFailures are what it logs when a snapshot could not be taken over, and does nothing more.
+// joinFailures are the messages that CometBFT logs, without any further action, when it cannot take
+// a snapshot over.
 var joinFailures = []string{"State sync failed", "Failed to bootstrap node with new state", "Failed to store last seen commit", "Failed to switch to block sync"}
 
 // CometBFT writes each of its warnings and errors so many times at once, and then so often: it has

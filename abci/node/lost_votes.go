@@ -15,7 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// lostVotes is what a node knows of the votes on effects that an earlier node of its organisation
+// lostVotes is a node's knowledge of the votes on effects that an earlier node of its organisation
 // gave, and whose log it does not have (E5). Before its own first signature beyond the heights that
 // the earlier node signed for it votes on nothing. Then it abstains from the executions that were
 // pending by then, but for votes that the order shows. The earlier node voted in precommits. A key
@@ -35,7 +35,7 @@ type lostVotes struct {
 	kept keptLostVotes
 }
 
-// keptLostVotes is what lostVotes keeps over a restart.
+// keptLostVotes is the part of lostVotes that survives a restart.
 type keptLostVotes struct {
 	All     bool             `json:"all,omitempty"`   // it is not known how far the lost node came
 	After   int64            `json:"after,omitempty"` // All ends with a signature beyond this height

@@ -18,7 +18,7 @@ type orderer interface {
 	// open makes what is needed for CometBFT's handshake with the application. In this process
 	// CometBFT shakes hands here, and replays what the application misses.
 	open(n *node) error
-	// voted is what this node voted on effects before the start (E5).
+	// voted returns this node's votes on effects from before the start (E5).
 	voted(n *node) (ownVoted, error)
 	// start starts CometBFT, or begins to answer it. Parts of r keep it connected.
 	start(n *node, r *running) error

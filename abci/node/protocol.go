@@ -37,8 +37,8 @@ func (o *ordering) hold() {
 	}
 }
 
-// protocol is what the node knows of versions of the protocol, by organisation the oldest program
-// among its connected nodes.
+// protocol is the node's knowledge of the versions of the protocol, by organisation the oldest
+// program among its connected nodes.
 func (n *node) protocol(order app.Status) *wire.ProtocolStatus {
 	out := &wire.ProtocolStatus{InForce: order.Protocol, Known: n.knows().Version()}
 	if u := order.Upgrade; u != nil {

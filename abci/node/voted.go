@@ -22,7 +22,7 @@ import (
 // the last ones.
 const votedMax = 32
 
-// ownVoted is what a node knows at its start of its own votes on effects.
+// ownVoted is a node's knowledge, at its start, of its own votes on effects.
 type ownVoted struct {
 	votes []wire.EffectVote // the first one for each execution, the oldest first
 	// from is the first height whose precommits matter, reach the last one of which all own

@@ -67,7 +67,8 @@ func fits(o Bound) error {
 	return &Refusal{"22003", fmt.Sprintf("constant beyond %s", o.Type)}
 }
 
-// Value is what a column gets in an update: both operands, of the types that the operator takes.
+// Value is the new value of a column in an update: both operands, of the types that the operator
+// takes.
 func (b *Binder) Value(column string, v Value) (left, right Bound, err error) {
 	c, err := b.column(column)
 	if err != nil {

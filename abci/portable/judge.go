@@ -49,7 +49,7 @@ func ParseDeploy(text string) (*Deploy, error) {
 	return d, nil
 }
 
-// Ledger is what is on the ledger at the end of a block, by name.
+// Ledger lists the objects on the ledger at the end of a block, by name.
 type Ledger struct {
 	Tables     map[string]*canonical.Table
 	Procedures map[string]*canonical.Procedure

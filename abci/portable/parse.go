@@ -26,7 +26,7 @@ func refuse(format string, args ...any) error {
 	return &Refusal{"0A000", fmt.Sprintf(format, args...)}
 }
 
-// OperandKind is what an operand is.
+// OperandKind is the kind of an operand.
 type OperandKind byte
 
 // The kinds of an operand.

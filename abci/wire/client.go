@@ -51,7 +51,7 @@ func VerifyProposals(chainID string, txs []BundledTx) bool {
 	return together(claims)
 }
 
-// claim is what a client has to have signed.
+// claim is a statement with the signature that a client must have made.
 type claim struct{ key, message, signature []byte }
 
 // claimsOf lists what the clients who sign must have signed; what several transactions were signed

@@ -25,7 +25,8 @@ func WriteFrame(w io.Writer, message []byte) error {
 // ErrNoRoom is what ReadFrameWithin returns of a frame that room refused.
 var ErrNoRoom = errors.New("no room for the frame")
 
-// headBytes is what is kept of a frame that there is no room for: the request's number is there.
+// headBytes is the length of the kept beginning of a frame that there is no room for. It has the
+// request's number.
 const headBytes = 16
 
 // ReadFrame reads one frame's message. The end of the stream before a frame is io.EOF, within one

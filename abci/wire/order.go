@@ -2,7 +2,7 @@ package wire
 
 import "errors"
 
-// Decision is what one decided order block changed at ledger level.
+// Decision is the change of one decided order block at ledger level.
 type Decision struct {
 	Height int64
 	// TimeMicro is its time, microseconds since the Unix epoch.

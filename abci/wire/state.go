@@ -37,7 +37,8 @@ func VerifyState(key ed25519.PublicKey, chainID, asking, asked string, o *StateO
 	return VerifyVote(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash), o.Signature)
 }
 
-// tablesSignBytes is what an organisation signs of the tables it tells, for who asked and what for.
+// tablesSignBytes returns the bytes that an organisation signs when it sends its tables. They name
+// the asking node and its question.
 func tablesSignBytes(chainID, asking, asked string, o *StateOpen, t *StateTables) []byte {
 	told := sha256.Sum256(Encode(&StateTables{Organisation: t.Organisation, Tables: t.Tables}))
 	out := append([]byte("chainify/state-tables/1"), lp(chainID)...)

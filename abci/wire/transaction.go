@@ -219,7 +219,7 @@ func checkProposal(p *Proposal) error {
 	return checkContent(p)
 }
 
-// Content is what a client chose: of a Proposal, or of a Statement that becomes one.
+// Content has the fields that a client chose, of a Proposal or of a Statement that becomes one.
 type Content interface {
 	GetKind() Kind
 	GetSql() string

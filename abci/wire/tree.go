@@ -91,7 +91,7 @@ func placeOf(signature []byte) (index, size uint32) {
 	return binary.BigEndian.Uint32(signature[signatureBytes:]), binary.BigEndian.Uint32(signature[signatureBytes+4:])
 }
 
-// tree is what a client has to have signed of several proposals, and how.
+// tree is a Merkle tree over several proposals, with the client's signature of its root.
 type tree struct {
 	key       [ed25519.PublicKeySize]byte
 	signature [signatureBytes]byte

@@ -11,7 +11,7 @@ import (
 type VoteKind uint8
 
 const (
-	// VoteEffects: I executed the block, and this is what came of it.
+	// VoteEffects: the organisation executed the block and got this hash.
 	VoteEffects VoteKind = 1
 	// VoteStuck: one transaction does not end.
 	VoteStuck VoteKind = 2

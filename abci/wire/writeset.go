@@ -30,7 +30,7 @@ const (
 	Serializable   Isolation = 3
 )
 
-// WriteSet is what an EFFECTS transaction carries: the changes that a transaction made in its
+// WriteSet is the content of an EFFECTS transaction: the changes that a transaction made in its
 // client's own database, with the rows that it saw (spec/formats.md, "EFFECTS transactions"). Rows,
 // keys and values are encoded as there, in slices of the bytes that were decoded.
 type WriteSet struct {

@@ -9,7 +9,7 @@
 //! * `rules`: what a transaction may say;
 //! * `transaction`: one transaction;
 //! * `block`: one block, from request to seal;
-//! * `parallel`: a block in parts; `verify`: what is here beside what was agreed;
+//! * `parallel`: a block in parts; `verify`: compares this database with the agreed state;
 //! * `leader`: the steps of a block up to its commit;
 //! * `recovery`: how a database that deviates comes back; `guard`: what is refused outside of a
 //!   block;

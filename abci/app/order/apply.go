@@ -19,7 +19,7 @@ type Block struct {
 	Txs       []Tx
 }
 
-// Result is what an order block did, beside the next state.
+// Result reports the effects of an order block; the next state is returned beside it.
 type Result struct {
 	Codes     []uint32          // one for each of the block's transactions
 	Spent     []bool            // one for each of them: a bundle of which no later block accepts anything
@@ -256,8 +256,8 @@ func (s *State) orderBundles(b Block, first int, result *Result) error {
 	return nil
 }
 
-// taking is what an order block took so far, of suspended clients included, and the transactions
-// that it has no room for. All of them are remembered.
+// taking counts what an order block has accepted so far, of suspended clients included, and the
+// transactions that it has no room for. All of them are remembered.
 type taking struct {
 	seen, refused map[wire.TxID]struct{}
 	shares        *Shares

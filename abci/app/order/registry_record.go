@@ -10,7 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// RegistryRecord is what a registry is made of, for storing and for changing it.
+// RegistryRecord has the data of a registry, for storing and for changing it.
 type RegistryRecord struct {
 	ChainID string `json:"chain_id"`
 	// Changes is how many governance changes led to it; FromBlock the first ledger block that can

@@ -43,7 +43,7 @@ func (s *State) Seal() *Snapshot {
 	return &Snapshot{m, s}
 }
 
-// snapshotRecord is what a snapshot holds before the replay window.
+// snapshotRecord is the part of a snapshot before the replay window.
 type snapshotRecord struct {
 	chainID    string
 	state      stateRecord
@@ -144,7 +144,7 @@ func OpenSnapshot(body []byte) (*State, error) {
 	return state, nil
 }
 
-// acceptedBytes is what one transaction of the replay window takes.
+// acceptedBytes is the size of one transaction of the replay window.
 const acceptedBytes = 8 + len(wire.TxID{})
 
 // acceptedIn reads the rest of a snapshot, the replay window.

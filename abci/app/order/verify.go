@@ -6,12 +6,12 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// Work is what verifying signatures of clients took: one for each signature in a batch, and
+// Work counts the cost of verifying signatures of clients: one for each signature in a batch, and
 // BatchWork for each batch. One is 10 to 30 µs of a processor (BenchmarkVerifyClients).
 type Work int
 
-// BatchWork is what a batch costs beyond its signatures: a signature alone costs five times as much
-// as one among hundreds.
+// BatchWork is the cost of a batch beyond its signatures: a signature alone costs five times as
+// much as one among hundreds.
 const BatchWork Work = 4
 
 // searchMost is how often each signature is verified while wrong ones are searched by halves. Where

@@ -143,7 +143,7 @@ BEGIN
 END`, waitMaxMS),
 }
 
-// clientProcedures are what clients call, with their own rights.
+// clientProcedures are the procedures that clients call, with their own rights.
 var clientProcedures = map[string]string{
 	"chainify_execute": `(statement LONGTEXT, parameters LONGTEXT) MODIFIES SQL DATA SQL SECURITY INVOKER
 	EXECUTE IMMEDIATE concat('CALL %L."submit_', replace(coalesce(current_role(), ''), '"', ''), '"(''sql'', ?, ?)') USING statement, parameters`,

@@ -25,7 +25,7 @@ const Scheme = "mysql://"
 
 const portDefault = "3306"
 
-// dsnOptions are what a connection string may say beside user, server and database, as in
+// dsnOptions are the parameters of a connection string beside user, server and database, as in
 // PostgreSQL's.
 var dsnOptions = []string{"socket", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile"}
 

@@ -108,8 +108,8 @@ func (r *run) checkLeft(detached []string) error {
 	return nil
 }
 
-// checking is what the server checks. Write sets have their foreign keys checked after their last
-// change. Repairs lead to a certified state.
+// checking says which constraints the server checks. Write sets have their foreign keys checked
+// after their last change. Repairs lead to a certified state.
 type checking string
 
 const (

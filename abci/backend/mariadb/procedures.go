@@ -83,7 +83,7 @@ func (p procedures) agreed() []canonical.Named {
 	return []canonical.Named{{Name: canonical.Procedures, State: canonical.ProceduresState(slices.Collect(maps.Values(p.attached)))}}
 }
 
-// altered are the procedures whose words are not those agreed, ascending.
+// altered lists the procedures whose text differs from the agreed one, ascending.
 func (p procedures) altered() []string {
 	var names []string
 	for name, procedure := range p.attached {

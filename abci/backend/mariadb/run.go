@@ -192,7 +192,7 @@ func (r *run) transactions(cancel context.CancelCauseFunc) error {
 	return budgets[false].during(r.flush)
 }
 
-// before is what is on the ledger before the block.
+// before lists the tables and procedures on the ledger before the block.
 func (r *run) before() portable.Ledger {
 	tables := map[string]*canonical.Table{}
 	for name, t := range r.tables {

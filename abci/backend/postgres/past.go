@@ -11,7 +11,7 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// past is a connection of its own, so that what is told slowly holds nobody up.
+// past is a connection of its own, so that a slow reader holds nobody up.
 type past struct{ conn *pgx.Conn }
 
 // ReadPast begins to tell of earlier blocks.

@@ -35,15 +35,15 @@ type Config struct {
 	// StuckAfter bounds for how long one transaction may bring the block down time after time;
 	// default 60 s.
 	StuckAfter time.Duration
-	// SynchronousCommit is what a block's COMMIT waits for before others see its rows, PostgreSQL's
-	// setting of that name; default on.
+	// SynchronousCommit says what a block's COMMIT waits for before others see its rows,
+	// PostgreSQL's setting of that name; default on.
 	SynchronousCommit string
 	// Memory keeps which of the servers is followed; nil: it is forgotten with the process.
 	Memory Memory
 	// Environment takes what the database leans on beside the ledger, each time that it is
 	// connected; nil: nobody wants it. It must not wait.
 	Environment func(backend.Environment)
-	// RehearsalLimit bounds how long a transaction runs to see who has to agree; default 2 s.
+	// RehearsalLimit bounds the rehearsal of a transaction; default 2 s.
 	RehearsalLimit time.Duration
 }
 
@@ -86,7 +86,7 @@ type Backend struct {
 	// standing is how the ledger stands to other engines, as the database told last on this
 	// connection; empty: not known.
 	standing string
-	// shared is what standing was last, also after a lost connection.
+	// shared is the last known result of standing, also after a lost connection.
 	shared atomic.Bool
 	// scrubbedFor is the last block that met damage, for which all tables are read once.
 	scrubbedFor uint64

@@ -113,7 +113,7 @@ func (one *rehearsal) wait(ctx context.Context) (backend.Rehearsal, error) {
 
 func (one *rehearsal) wanted() bool { return one.ctx.Err() == nil }
 
-// end tells who waits; err is that of all of them, when there is one.
+// end answers all waiting callers; err, if any, is the error for all of them.
 func end(list []*rehearsal, err error) {
 	for _, one := range list {
 		if err != nil {

@@ -39,7 +39,7 @@ type Server struct {
 	Host     string `json:"host"` // as the DSN has it, with the port
 }
 
-// Followed is what a node keeps of the server with its database.
+// Followed is a node's stored knowledge of the server with its database.
 type Followed struct {
 	Known Server `json:"known"` // Epoch 0: none yet
 	// Next was kept before the server was told; it counts from when a server has its mark.
@@ -135,7 +135,7 @@ func inOrder(hosts []host, f Followed) []host {
 	return sorted
 }
 
-// answering is what a server says of itself. A false answer costs a detour: the node compares
+// answering is a server's answer about itself. A false answer costs a detour: the node compares
 // blocks with their certificates on each server.
 type answering struct {
 	Server

@@ -96,7 +96,7 @@ func (b *Backend) running(ctx context.Context, pid uint32, number uint64) ([]uin
 	return []uint32{index}, nil
 }
 
-// spent is what transactions of a block have taken, as far as it was seen.
+// spent is the time that transactions of a block have taken, as far as the watch saw it.
 type spent struct {
 	block    *wire.OrderedBlock
 	raw      [][]byte

@@ -148,7 +148,7 @@ genesis or, where they changed since, of the governance record. FILE is one piec
 	return cmd
 }
 
-// evidenceVerdict is what is said about one piece of evidence.
+// evidenceVerdict is the command's verdict on one piece of evidence.
 type evidenceVerdict struct {
 	File         string          `json:"file"`
 	Valid        bool            `json:"valid"`

@@ -18,7 +18,8 @@ func sharesFlags(cmd *cobra.Command, s *config.Shares) {
 	numberFlag(cmd, &s.Keys, keysMaxFlag, "rows that the EFFECTS transactions of a block name; 0: as many as it holds")
 }
 
-// sharesAction is what the flags change, nil for nothing; what is not given stays as it is.
+// sharesAction is the change that the flags ask for, nil for none; values without a flag stay as
+// they are.
 func sharesAction(cmd *cobra.Command, now *wire.BlockShares, shares config.Shares) *wire.GovernanceAction {
 	s := &wire.BlockShares{Client: now.GetClient(), Organisation: now.GetOrganisation(), Keys: now.GetKeys()}
 	client, organisation, keys := cmd.Flags().Changed(clientMaxFlag), cmd.Flags().Changed(organisationMaxFlag), cmd.Flags().Changed(keysMaxFlag)

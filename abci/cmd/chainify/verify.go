@@ -92,7 +92,7 @@ func readRecord(path string) (*audit.Governance, error) {
 	return record, nil
 }
 
-// verdict is what is said about one file.
+// verdict is the command's verdict on one file.
 type verdict struct {
 	File     string          `json:"file"`
 	Valid    bool            `json:"valid"`

@@ -27,7 +27,7 @@ type Validator struct {
 	Power int64
 }
 
-// Founding is what a genesis file is made of.
+// Founding has the contents of a genesis file.
 type Founding struct {
 	ChainID       string
 	Time          time.Time

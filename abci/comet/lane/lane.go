@@ -35,7 +35,7 @@ type Options struct {
 	Made func(*Lane)
 }
 
-// Fate is what becomes of a message of the lane.
+// Fate is the treatment of a message of the lane.
 type Fate int
 
 // The fates: a message is sent. It is refused, as by a full queue, and left to gossip. Or it is
@@ -46,7 +46,7 @@ const (
 	Lost
 )
 
-// Counts is what a lane has done since the start.
+// Counts holds counters of a lane since the start.
 type Counts struct {
 	Votes, Proposals, Parts uint64 // sent, to each peer
 	Helped                  uint64 // of these: to peers that said where they stand, and lacked them

@@ -10,8 +10,8 @@ import (
 	"github.com/cometbft/cometbft/types"
 )
 
-// shown is what the consensus routine showed of its state when it last called the node. Everything
-// behind its pointers has locks of its own.
+// shown is the state of the consensus routine when it last called the node. Everything behind its
+// pointers has locks of its own.
 type shown struct {
 	height     int64
 	validators int

@@ -37,7 +37,7 @@ const enoughLook = 100 * time.Millisecond
 // that one's bytes were read.
 const unheardPause = 5 * time.Millisecond
 
-// AgreementOptions is what an agreement reactor works with.
+// AgreementOptions configures an agreement reactor.
 type AgreementOptions struct {
 	ChainID      string
 	Organisation string
@@ -82,7 +82,7 @@ type round struct {
 	answers chan Reply // has room for one of each
 }
 
-// Reply is what an organisation answered.
+// Reply is an organisation's answer.
 type Reply struct {
 	Agreement *wire.Agreement // signed yes or no
 	Reason    string          // of a no
@@ -211,7 +211,7 @@ func (r *Agreements) awaits(request uint64) bool {
 
 var errNoSuchKey = errors.New("no key that the organisation ever had fits the signature")
 
-// answered passes an answer to whoever waits for it. An answer that nobody waits for, or that is
+// answered passes an answer to the waiting question. An answer that nobody waits for, or that is
 // wrongly signed, is dropped.
 func (r *Agreements) answered(peer p2p.Peer, a *wire.AgreementAnswer) {
 	name := a.Agreement.Organisation

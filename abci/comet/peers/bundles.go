@@ -34,9 +34,9 @@ const (
 	knownStandsAfter, knownFor = 100 * time.Millisecond, time.Minute
 )
 
-// BundlesOptions is what a bundles reactor works with.
+// BundlesOptions configures a bundles reactor.
 type BundlesOptions struct {
-	// Waiting is what waits to be ordered, in order, of at most bytesMax bytes.
+	// Waiting returns the bundles that wait for the order, in their order, at most bytesMax bytes.
 	Waiting func(bytesMax int64) [][]byte
 	// Height is that of the newest order block.
 	Height func() int64
@@ -207,7 +207,7 @@ func (s *standstill) passed(something bool, now time.Time) {
 	}
 }
 
-// line is what waits for one peer, in order.
+// line is the queue of bundles for one peer.
 type line struct {
 	more chan struct{} // has room for one
 

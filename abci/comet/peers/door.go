@@ -24,7 +24,7 @@ var errNeverRight = errors.New("a transaction that no organisation could have si
 // ErrShareFull is why the mempool takes nothing more of an organisation for now.
 var ErrShareFull = errors.New("the organisation's share of the mempool is full")
 
-// MempoolOptions is what a MempoolDoor works with.
+// MempoolOptions configures a MempoolDoor.
 type MempoolOptions struct {
 	Conduct *Conduct
 	// Take offers a peer's transaction to the mempool; a nil answer means that it was not checked.

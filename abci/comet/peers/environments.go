@@ -111,7 +111,8 @@ func (r *Environments) AddPeer(peer p2p.Peer) {
 	r.tell(peer)
 }
 
-// of is what is kept of a peer, whose first message may come before AddPeer. Called with mu held.
+// of returns the record of a peer, whose first message may come before AddPeer. Called with mu
+// held.
 func (r *Environments) of(peer p2p.Peer) *surrounded {
 	known := r.peers[peer.ID()]
 	if known == nil || known.peer != peer {

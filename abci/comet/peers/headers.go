@@ -37,7 +37,7 @@ const (
 	tellsHeader = byte(1)
 )
 
-// HeadersOptions is what a headers reactor works with.
+// HeadersOptions configures a headers reactor.
 type HeadersOptions struct {
 	// Load returns the header of a height with its commit and validators, height 0 for the newest;
 	// nil: this node does not have it.

@@ -20,7 +20,7 @@ const (
 	memberPart, clientPart = 16, 32 // each gets one such part of the time that passes
 	// grantLeast is the least time that a question is begun with.
 	grantLeast = 50 * time.Millisecond
-	// questionWork is what it takes to verify a question and sign the answer, rounded up.
+	// questionWork is the time to verify a question and sign the answer, rounded up.
 	questionWork = 250 * time.Microsecond
 	// clientsKept bounds the clients with a charge, answersKept the transactions of one
 	// organisation that may still be ordered.

@@ -45,7 +45,7 @@ const (
 // keeps dead rows.
 const SessionLimit = 2 * time.Hour
 
-// Options is what a reactor works with.
+// Options configures a reactor.
 type Options struct {
 	ChainID      string
 	Organisation string
@@ -119,7 +119,7 @@ func (r *Reactor) GetChannels() []*p2p.ChannelDescriptor {
 	}}
 }
 
-// OnStop ends the session and whoever waits for an answer.
+// OnStop ends the session and all waits for an answer.
 func (r *Reactor) OnStop() {
 	r.mu.Lock()
 	r.cancel() // from here on no session begins
@@ -185,7 +185,7 @@ func (r *Reactor) tells(peer p2p.Peer) bool {
 	return r.sessions[peer.ID()] != nil
 }
 
-// answered passes an answer to whoever waits for it; one that nobody waits for any more is dropped.
+// answered passes an answer to the waiting question, and drops a late one.
 func (r *Reactor) answered(peer p2p.Peer, a *wire.StateResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

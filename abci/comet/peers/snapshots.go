@@ -26,9 +26,9 @@ const (
 	offerVoicesKept = 1 << 10
 )
 
-// SnapshotsOptions is what a SnapshotDoor works with.
+// SnapshotsOptions configures a SnapshotDoor.
 type SnapshotsOptions struct {
-	// Voice is whose word that of a connected peer is.
+	// Voice returns the organisation for which a connected peer speaks.
 	Voice func(peer p2p.Peer) string
 	Peers func() []p2p.Peer // that are connected
 	Log   *slog.Logger
@@ -45,7 +45,7 @@ type SnapshotDoor struct {
 	of *lru.Cache[string, *offers] // by voice
 }
 
-// offers is what is known of the snapshots of one voice.
+// offers is the record of the snapshots that one organisation offers.
 type offers struct {
 	heights  *lru.Cache[uint64, struct{}]
 	pace     *rate.Limiter

@@ -133,7 +133,7 @@ func (r *Reactor) ended(s *session) {
 	}
 }
 
-// rate is what one session has of the bytes per second.
+// rate is one session's share of the bytes per second.
 func (r *Reactor) rate() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func (t *telling) run() error {
 
 func (t *telling) send(m *wire.StateMessage) bool { return t.session.peer.Send(envelope(m)) }
 
-// reason is what the other side is told of an error: the database's own words stay here.
+// reason is the text of an error for the other side: the database's own words stay here.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, backend.ErrOutOfTurn):

@@ -15,7 +15,7 @@ const (
 	VouchesChannel = byte(0x73)
 )
 
-// VouchesOptions is what a vouches reactor works with.
+// VouchesOptions configures a vouches reactor.
 type VouchesOptions struct {
 	// Own is the vouch for this node, by the keys that its home holds now.
 	Own func() string

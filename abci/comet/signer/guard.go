@@ -146,7 +146,7 @@ type signed struct {
 	signature string
 }
 
-// NewGuard makes the guard of a key. last is what it signed last, nil where another process keeps
+// NewGuard makes the guard of a key. last is its last signature, nil where another process keeps
 // that. With doubt the key may have signed more since.
 func NewGuard(last *Last, doubt, stopped bool) *Guard {
 	g := &Guard{doubt: doubt, stopped: stopped, open: last == nil}
@@ -228,7 +228,7 @@ func (g *Guard) Made(at Step, signature []byte) {
 	g.made = append(g.made, signed{at, string(signature)})
 }
 
-// Heard is told of a vote with a true signature of the key, whoever sent it. It reports whether the
+// Heard takes a vote with a valid signature of the key, from any sender. It reports whether the
 // vote was made elsewhere.
 func (g *Guard) Heard(at Step, signature []byte, order Standing) bool {
 	if g.open || at.before(g.from) {

@@ -24,7 +24,7 @@ const (
 	stepPrecommit = 3
 )
 
-// Last is what was signed last. A signer of a key that has signed nothing has the zero value.
+// Last is the last signature. A signer of a key that has signed nothing has the zero value.
 type Last struct {
 	Height    int64
 	Round     int32
@@ -84,7 +84,7 @@ func Open(key *privval.FilePV, stateFile string) (*Signer, error) {
 	return &Signer{key: key.Key.PrivKey, last: last, file: file}, nil
 }
 
-// Last is what was signed last.
+// Last returns the last signature.
 func (s *Signer) Last() *Last {
 	last := s.last
 	return &last

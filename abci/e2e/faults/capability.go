@@ -12,7 +12,8 @@ import (
 // cmd/faults.
 const Isolated = "CHAINIFY_FAULTS_ISOLATED"
 
-// capabilities are what this machine lets the runner do; each nil, or the reason why not.
+// capabilities says for each kind of fault whether this machine permits it: nil, or the reason why
+// not.
 type capabilities struct {
 	lanError, mountsError, slowDisksError, clocksError error
 }

@@ -36,7 +36,7 @@ type Entry struct {
 	Attempt   int64 // of that client at an EFFECTS transaction, or repeated; 0: it is of another kind
 }
 
-// Evidence is what one organisation's database says in the end.
+// Evidence is the contents of one organisation's database at the end.
 type Evidence struct {
 	Organisation string
 	State        string           // of its node
@@ -263,7 +263,7 @@ func checkKinds(mix []transaction, answers []Answer) []Violation {
 // in parts for certain.
 const partsFrom = 100
 
-// checkParts expects that whoever has several workers was seen to use them.
+// checkParts expects that each organisation with several workers was seen to use them.
 func checkParts(m Manifest, blocks uint64, inParts map[string]int) []Violation {
 	var v violations
 	for _, name := range m.organisations() {

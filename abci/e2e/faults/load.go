@@ -18,7 +18,7 @@ const bank = "bank"
 // callLimit ends a call that the server does not answer: a call itself waits 30 s at most.
 const callLimit = 60 * time.Second
 
-// Answer is what a client was told of one transaction.
+// Answer is the answer to a client about one transaction.
 type Answer struct {
 	Organisation string
 	Client       int
@@ -26,7 +26,7 @@ type Answer struct {
 	harness.Outcome
 }
 
-// Load is what all clients know in the end.
+// Load is the knowledge of all clients at the end.
 type Load struct {
 	mix        []transaction
 	customers  int

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report is what one run found. Times are in seconds.
+// Report is the result of one run. Times are in seconds.
 type Report struct {
 	Manifest      string         `json:"manifest"`
 	Seed          uint64         `json:"seed"`
@@ -42,7 +42,7 @@ type Report struct {
 	Repeat        string         `json:"repeat,omitempty"`
 }
 
-// FaultReport is what one fault did.
+// FaultReport describes the effects of one fault.
 type FaultReport struct {
 	Fault    string  `json:"fault"`
 	Kind     string  `json:"kind"`
@@ -81,7 +81,7 @@ func (r Report) Line() string {
 	return line
 }
 
-// Details are what a failed run's reader wants to know.
+// Details are for the reader of a failed run.
 func (r Report) Details() string {
 	var b strings.Builder
 	for _, v := range r.Violations {

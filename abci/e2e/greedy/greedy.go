@@ -40,7 +40,7 @@ type Options struct {
 	Kinds   []Kind
 	Role    string // that questions are for
 	SQL     string // that is rehearsed
-	// BytesPerSecond is what one connection sends at most.
+	// BytesPerSecond is the largest rate of one connection.
 	BytesPerSecond int64
 }
 

@@ -23,7 +23,7 @@ type Client struct {
 	mariaDB  *sql.DB
 }
 
-// Outcome is what a client is told of its transaction.
+// Outcome is the answer to a client about its transaction.
 type Outcome struct {
 	ID        []byte
 	Block     int64 // 0: the order refused it

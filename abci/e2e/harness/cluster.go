@@ -168,7 +168,7 @@ func (c *Cluster) flags() []string {
 	return []string{"-h", c.SocketDir, "-p", fmt.Sprint(c.Port), "-U", "postgres"}
 }
 
-// ReplaceDatabase drops a database, whoever uses it, and gives its name to another one.
+// ReplaceDatabase drops a database, even one in use, and gives its name to another one.
 func (c *Cluster) ReplaceDatabase(ctx context.Context, database, by string) error {
 	conn, err := c.Connect(ctx, "postgres", "postgres")
 	if err != nil {

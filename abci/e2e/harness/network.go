@@ -337,7 +337,7 @@ func (n *Network) Close() error {
 // Remove deletes the directory after Close.
 func (n *Network) Remove() error { return os.RemoveAll(n.Dir) }
 
-// Logs lists the log files, for whoever has to find out what went wrong.
+// Logs lists the log files, to find out what went wrong.
 func (n *Network) Logs() []string {
 	var out []string
 	for _, o := range n.Organisations {

@@ -103,7 +103,7 @@ type Process struct {
 	pids string // file that names it for a later run
 }
 
-// server is what start needs to know.
+// server is the input of start.
 type server struct {
 	name string
 	dir  string

@@ -17,7 +17,7 @@ const plainTries = 1000
 
 var plainTransactions = []string{"deposit_checking", "send_payment", "transact_savings", "write_check"}
 
-// PlainResult is what pgbench says of a run.
+// PlainResult is pgbench's result of a run.
 type PlainResult struct {
 	Processed, Retried int // transactions that succeeded; those of them that ran more than once
 }

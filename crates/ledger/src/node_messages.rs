@@ -51,7 +51,7 @@ pub struct SubmitRequest {
 pub struct WaitRequest {
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub ids: Vec<Vec<u8>>,
-    /// Milliseconds; 0 answers with what is known now.
+    /// Milliseconds; 0: answer with the outcomes known now.
     #[prost(uint32, tag = "2")]
     pub timeout_ms: u32,
 }

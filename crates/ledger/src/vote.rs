@@ -48,8 +48,8 @@ pub enum Verdict {
     Stuck(u32),
 }
 
-/// `H("chainify/effect-vote/1" ‖ lp(organisation) ‖ LedgerBlockHash)`: who does not know the hash
-/// cannot make it, who does can check it.
+/// `H("chainify/effect-vote/1" ‖ lp(organisation) ‖ LedgerBlockHash)`: only a node that knows the
+/// hash can make it or check it.
 pub fn salted(organisation: &str, ledger_block_hash: &Hash) -> Hash {
     let name = organisation.as_bytes();
     sha256(&[b"chainify/effect-vote/1", &length_prefix(name), name, ledger_block_hash])

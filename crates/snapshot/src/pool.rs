@@ -10,7 +10,7 @@ use crate::sync::{locked, Arc, Mutex};
 /// that seldom comes again.
 const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Hands out memory up to a bound, and keeps what comes back for the next one who asks (V4).
+/// Hands out memory up to a bound, and keeps returned memory for the next request (V4).
 ///
 /// Several tables may share a pool. Pointers to chunks are not counted: they are less than 2 % of a
 /// chunk of bytes, and a thousandth of one of 8-byte cells.
@@ -24,7 +24,7 @@ pub struct Pool {
 pub struct Usage {
     /// In use by tables and snapshots.
     pub used: usize,
-    /// Kept for the next one who asks.
+    /// Returned memory, kept for the next request.
     pub spare: usize,
     /// The bound on both together.
     pub bytes_max: usize,

@@ -33,7 +33,7 @@ pub fn install() {
 }
 
 /// Runs `f`, the transactions of a block; local sessions in its way give way. Call it with the turn
-/// of the block taken: whoever executes another one is no local session.
+/// of the block taken: a session that executes another block is no local session.
 pub fn before_locals<T>(block: i64, f: impl FnOnce() -> T) -> T {
     let tables = tables::all();
     memory::executing(block, names(&tables), f)

@@ -23,7 +23,7 @@ use crate::submission::submit::{
 
 const ID_BYTES: usize = 32;
 
-/// Longest wait; whoever wants more asks again.
+/// The longest wait; a client that wants to wait longer asks again.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 /// How long a view may take to say that the node does not answer.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
@@ -127,7 +127,7 @@ fn deploy(call: &mut Call) -> Answer {
     deployed(call, statement.sql)
 }
 
-/// `chainify.set_policy`: who has to agree to changes of a table; a failure raises.
+/// `chainify.set_policy`: sets the agreement policy of a table; a failure raises.
 fn set_policy(call: &mut Call) -> Answer {
     let table = qualified_names(vec![call.arg(0)]).or_raise();
     let sql = match call.arg::<String>(1) {

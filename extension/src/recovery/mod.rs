@@ -2,7 +2,7 @@
 //! that looks for deviations.
 //!
 //! Each step has a file of its own; `repair` chooses between them and stands above. Must not know
-//! who asks for a step: the node does.
+//! the node, which asks for the steps.
 pub mod adopt;
 pub mod certified;
 pub mod checkpoint_repair;

@@ -167,7 +167,7 @@ func (d *demo) watch(ctx context.Context) error {
 	}
 }
 
-// view is what the progress line shows.
+// view is the contents of the progress line.
 type view struct {
 	common       uint64 // highest block that all have
 	transactions int64  // in blocks up to it

@@ -68,7 +68,7 @@ func main() {
 	}
 }
 
-// demo is what the steps share.
+// demo is the state that the steps share.
 type demo struct {
 	options
 	net    *harness.Network

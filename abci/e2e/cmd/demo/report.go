@@ -47,7 +47,7 @@ type report struct {
 	detection, repair, exposed time.Duration
 }
 
-// rate is what was measured of a load.
+// rate is the measurement of a load.
 type rate struct {
 	answered  int
 	took      time.Duration

@@ -2,7 +2,7 @@
 //! PostgreSQL 15 and of its extensions (sql/functions.sql). Each file has words in the order of
 //! their bytes.
 
-/// Functions of PostgreSQL that are immutable, and are what they claim.
+/// Functions that PostgreSQL declares immutable, and that are so.
 const IMMUTABLE: &str = include_str!("immutable.txt");
 /// Stable ones whose results follow from their arguments, pinned settings, the block's time and the
 /// client's role.
