@@ -385,7 +385,6 @@ else
 bench: pgtree build-node build-cometbft
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed
 	@cd abci && $(GO) build $$(../build/unsealed $(CURDIR)/build/without) -o $(CHAINIFY)-unsealed ./cmd/chainify
-	@$(if $(findstring plain,$(BENCH)),scripts/setup-galera)
 	@$(if $(findstring engines,$(BENCH)),scripts/setup-mariadb)
 	@$(if $(WITH_FORMER),scripts/former-release $(FORMER))
 	@$(if $(findstring fabric,$(BENCH)),$(CARGO) build --release --locked -q -p chainify-sched --example fabric)

@@ -238,8 +238,6 @@ func repeatable(r *report.Report, command string) {
 			part = "hot rows"
 		case strings.HasPrefix(f.ID, "plain.tpcc_effects"):
 			part = "TPC-C"
-		case strings.HasPrefix(f.ID, "plain.over_galera"):
-			part = "sysbench"
 		}
 		for _, s := range workload.Scripts() {
 			if strings.HasPrefix(f.ID, "plain."+s.ID()+"_over_execute") || strings.HasPrefix(f.ID, "plain."+s.ID()+"_serializable") {

@@ -40,14 +40,14 @@ var plainMembers = []string{"acme", "bolt", "cargo", "delta"}
 // meet at a few rows. The caller may add other parts to the report.
 func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	cfg.Customers = 2 // of Smallbank, which is not measured here
-	schemas := append([]workload.Schema{plainTables.Schema(), sysbenchSchema()}, cfg.terminalWorkloads()...)
+	schemas := append([]workload.Schema{plainTables.Schema()}, cfg.terminalWorkloads()...)
 	net, err := openNetwork(ctx, cfg, "plain", settings, plainMembers, schemas...)
 	defer func() {
 		if net == nil {
 			return
 		}
 		if err = errors.Join(err, net.Close()); err == nil {
-			err = errors.Join(net.Remove(), os.RemoveAll(cfg.galeraDirectory()))
+			err = net.Remove()
 		}
 	}()
 	if err != nil {
@@ -58,11 +58,7 @@ func Plain(ctx context.Context, cfg Config, r *report.Report) (err error) {
 		return err
 	}
 	var systems []system
-	beside, err := sysbenchSystems(ctx, o, cfg, r)
-	if err != nil {
-		return err
-	}
-	for _, s := range append(plainSystems(o), beside...) {
+	for _, s := range plainSystems(o) {
 		if cfg.wants(s.name) {
 			systems = append(systems, s)
 		}
@@ -183,7 +179,7 @@ func plainFigures(r *report.Report) error {
 			}
 		}
 	}
-	return errors.Join(serializableFigures(r), tpccEffectsFigures(r), hotFigures(r), galeraFigures(r))
+	return errors.Join(serializableFigures(r), tpccEffectsFigures(r), hotFigures(r))
 }
 
 // serializableFigures says what SERIALIZABLE costs a session of plain SQL beside READ COMMITTED.
