@@ -380,7 +380,7 @@ else ifeq ($(BENCH),analytics)
 bench: pgtree build-analytics
 	@scripts/setup-tpch $(CURDIR)/build/tpch
 	@$(GO) -C bench run . -bench analytics -repeat $(REPEAT) -seconds $(SECONDS) $(if $(STRICT),-strict) -scale $(or $(SCALE),0.1) -worker $(abspath $(or $(CARGO_TARGET_DIR),analytics/target))/release/chainify-analytics \
-		-python $(CURDIR)/build/tpch/bin/python -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
+		-generator $(CURDIR)/build/tpch/bin/tpchgen-cli -pg $(PGTREE) -dir $(STATE)/bench -out $(CURDIR)/bench/out
 else
 bench: pgtree build-node build-cometbft
 	@$(GO) -C bench build -o ../build/baseline ./cmd/baseline && $(GO) -C bench build -o ../build/unsealed ./cmd/unsealed

@@ -29,7 +29,7 @@ type options struct {
 	chainify, baseline, unsealed      string
 	cometbft, former                  string
 	reorderer, snapshot               string
-	worker, python                    string
+	worker, generator                 string
 	seed                              uint64
 	repeat, seconds, customers, block int
 	rate, minutes, fire, rows         int
@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.reorderer, "reorderer", filepath.Join("target", "release", "examples", "fabric"), "program that measures the reordering alone (make bench BENCH=fabric)")
 	f.StringVar(&o.snapshot, "snapshot", filepath.Join("target", "release", "examples", "cost"), "program that measures snapshots of columns (make bench BENCH=snapshot)")
 	f.StringVar(&o.worker, "worker", filepath.Join("analytics", "target", "release", "chainify-analytics"), "the analytics worker (make build-analytics)")
-	f.StringVar(&o.python, "python", filepath.Join("build", "tpch", "bin", "python"), "Python with DuckDB and a generator of TPC-H (scripts/setup-tpch)")
+	f.StringVar(&o.generator, "generator", filepath.Join("build", "tpch", "bin", "tpchgen-cli"), "program that makes the rows of TPC-H (scripts/setup-tpch)")
 	f.Float64Var(&o.scale, "scale", 0.1, "analytics: size of TPC-H and TPC-C, 1 is the specification's")
 	f.StringVar(&o.dir, "dir", "", "where databases are kept while it runs; empty: beside the tree")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "out"), "where results are written")

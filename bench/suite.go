@@ -41,7 +41,7 @@ var benchmarks = []benchmark{
 	{"verify", "checking a ledger of Smallbank blocks and its tables, in one session", false, runVerify},
 	{"definitions", "a DEPLOY that makes a table with many partitions, beside the same statements in PostgreSQL alone", false, runDefinitions},
 	{"snapshot", "snapshots of columns: what one costs, and the first write after it, by each strategy of crates/snapshot", true, runSnapshot},
-	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL and DuckDB, transactions beside queries, starting and memory", true, runAnalytics},
+	{"analytics", "the analytics worker: queries of AnKer and TPC-H beside PostgreSQL, transactions beside queries, starting and memory", true, runAnalytics},
 	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, calls of procedures, a tampered row in a MariaDB", true, runEngines},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
@@ -336,18 +336,17 @@ func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.W
 }
 
 func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	script, errScript := scripted(filepath.Join("analytics", "in_memory.py"))
 	tpch, errQueries := scripted(filepath.Join("..", "sql", "analytics", "tpch.sql"))
 	worker, errWorker := filepath.Abs(o.worker)
-	python, errPython := filepath.Abs(o.python)
-	if err := errors.Join(errScript, errQueries, errWorker, errPython); err != nil {
+	generator, errGenerator := filepath.Abs(o.generator)
+	if err := errors.Join(errQueries, errWorker, errGenerator); err != nil {
 		return err
 	}
 	if !isFile(worker) {
 		return fmt.Errorf("no program %s: `make bench BENCH=analytics` makes it", worker)
 	}
-	if !isFile(python) {
-		python = ""
+	if !isFile(generator) {
+		generator = ""
 	}
 	r.Command += fmt.Sprintf(" -scale %g", o.scale)
 	var only []string
@@ -356,7 +355,7 @@ func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.
 		r.Command += fmt.Sprintf(" -only %q", o.only)
 	}
 	return analytics.Run(ctx, analytics.Config{
-		Dir: o.dir, PG: o.pg, Out: o.out, Worker: worker, TPCH: tpch, Python: python, DuckDB: script,
+		Dir: o.dir, PG: o.pg, Out: o.out, Worker: worker, TPCH: tpch, Generator: generator,
 		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Only: only, Progress: progress,
 	}, r)
 }

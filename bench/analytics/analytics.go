@@ -1,6 +1,6 @@
-// Package analytics measures the analytics worker: queries of AnKer and of TPC-H beside PostgreSQL
-// and DuckDB, and what the worker costs transactions. One database executes blocks that are made
-// here. Nothing is ordered, and one worker mirrors the tables.
+// Package analytics measures the analytics worker: queries of AnKer and of TPC-H beside PostgreSQL,
+// and what the worker costs transactions. One database executes blocks that are made here. Nothing
+// is ordered, and one worker mirrors the tables.
 package analytics
 
 import (
@@ -25,8 +25,7 @@ type Config struct {
 	Dir, PG, Out string
 	Worker       string // chainify-analytics
 	TPCH         string // sql/analytics/tpch.sql: tables and queries
-	Python       string // has duckdb and tpchgen-cli (scripts/setup-tpch)
-	DuckDB       string // bench/analytics/in_memory.py
+	Generator    string // tpchgen-cli (scripts/setup-tpch); empty: TPC-H is not measured
 	Seed         uint64
 	Repeat       int
 	Seconds      int      // of each measurement under load
@@ -84,7 +83,7 @@ func (b *bench) target(t report.Target) report.Target {
 // Run measures everything and adds series and figures.
 func Run(ctx context.Context, cfg Config, r *report.Report) (err error) {
 	schemas := []workload.Schema{cfg.size().Ordered(), workload.SmallbankSchema(cfg.customers())}
-	if cfg.Python != "" {
+	if cfg.Generator != "" {
 		tables, err := generate(ctx, cfg)
 		if err != nil {
 			return err

@@ -35,8 +35,7 @@ func generate(ctx context.Context, cfg Config) (s workload.Schema, err error) {
 	}
 	done := filepath.Join(cfg.data(), "done")
 	if _, err := os.Stat(done); err != nil {
-		program := filepath.Join(filepath.Dir(cfg.Python), "tpchgen-cli")
-		command := exec.CommandContext(ctx, program, "csv", "--scale-factor", fmt.Sprint(cfg.Scale), "--output-dir", cfg.data(), "--overwrite")
+		command := exec.CommandContext(ctx, cfg.Generator, "csv", "--scale-factor", fmt.Sprint(cfg.Scale), "--output-dir", cfg.data(), "--overwrite")
 		if out, err := command.CombinedOutput(); err != nil {
 			return s, fmt.Errorf("make the rows of TPC-H: %w: %s", err, out)
 		}
@@ -62,9 +61,9 @@ func statements(script string) string {
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, `\`) || strings.HasPrefix(line, "--") }), "\n")
 }
 
-// tpch compares the queries of TPC-H with PostgreSQL and DuckDB.
+// tpch compares the queries of TPC-H with PostgreSQL's own plans.
 func (b *bench) tpch(ctx context.Context) error {
-	if b.Python == "" {
+	if b.Generator == "" {
 		b.report.Notes = append(b.report.Notes, "TPC-H was not measured: it needs what scripts/setup-tpch installs")
 		return nil
 	}
@@ -89,19 +88,11 @@ func (b *bench) tpch(ctx context.Context) error {
 		return err
 	}
 	defer closing()
-	theirs, err := b.duckDB(ctx)
-	if err != nil {
-		return err
-	}
-	defer theirs.close()
-	s.systems = append(s.systems, system{duckDB, theirs.ask})
 	if err := b.measure(ctx, s); err != nil {
 		return err
 	}
 	return errors.Join(
 		b.report.AddFigure("analytics.tpch_admitted", []float64{float64(len(s.queries))}, "queries", b.target(targets.Of("analytics.tpch_admitted")), "queries of TPC-H's 22 that the worker answers"),
 		b.report.AddRatio("analytics.tpch_over_mirror", b.sums(s, postgresql), b.sums(s, mirrors), b.target(targets.Of("analytics.tpch_over_mirror")),
-			fmt.Sprintf("sum of the times of TPC-H's queries at scale %g, PostgreSQL's own plan with indexes on foreign keys over the mirrors, one core each", b.Scale)),
-		b.report.AddRatio("analytics.mirror_over_duckdb", b.sums(s, mirrors), b.sums(s, duckDB), b.target(targets.Of("analytics.mirror_over_duckdb")),
-			"TPC-H's queries, the mirrors over DuckDB with the same rows in memory, one thread"))
+			fmt.Sprintf("sum of the times of TPC-H's queries at scale %g, PostgreSQL's own plan with indexes on foreign keys over the mirrors, one core each", b.Scale)))
 }

@@ -100,7 +100,6 @@ var All = []Target{
 	{"analytics.anker_computing_over_mirror", report.AtLeast(15), ""},
 	{"analytics.tpch_admitted", report.AtLeast(18), "22: all of them"},
 	{"analytics.tpch_over_mirror", report.AtLeast(10), ""},
-	{"analytics.mirror_over_duckdb", report.AtMost(2), ""},
 	{"analytics.latest_ms", report.AtMost(20), "without new blocks: {analytics.latest_still_ms}"},
 	{"analytics.latest_p99_ms", report.AtMost(100), ""},
 	{"analytics.load_with_queries", report.AtLeast(0.95), "1: queries cost nothing"},
