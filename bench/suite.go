@@ -45,8 +45,8 @@ var benchmarks = []benchmark{
 	{"engines", "organisations with PostgreSQL and with MariaDB: Smallbank beside PostgreSQL alone, each engine's executor, calls of procedures, a tampered row in a MariaDB", true, runEngines},
 	{"joining", "a further organisation: with an empty database that takes the ledger over, and by executing the chain", true, runJoining},
 	{"papers", "experiments of the papers behind Chainify: ChainifyDB with two of three and all of three, and the relational blockchain of BTW 2023", true, runPapers},
-	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, runDistance},
-	{"greedy", "five organisations, three of which have the others' nodes work in vain: what waiting clients of the two see, and what it costs", true, runGreedy},
+	{"distance", "four organisations at 1, 10 and 50 ms from each other: what clients see, and what pipelined blocks could gain at most", true, ofNetwork("distance", network.Distance)},
+	{"greedy", "five organisations, three of which have the others' nodes work in vain: what waiting clients of the two see, and what it costs", true, ofNetwork("greedy", network.Greedy)},
 	{"steady", "four organisations at a constant rate: what grows in latency and in what the servers hold, and bytes on disk", true, runSteady},
 	{"retention", "years in a short time: disks, throughput and archive of organisations that drop what is old", true, runRetention},
 }
@@ -84,14 +84,60 @@ func known() string {
 	return strings.Join(names, ", ") + ", all"
 }
 
-func runExecutor(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := executor.Config{
-		Dir: o.dir, PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, Block: o.block, Clients: executor.DefaultClients, BlockSizes: executor.DefaultBlockSizes,
-		Sizes: executor.DefaultSizes, TPCC: workload.DefaultTPCC, Settle: machine.SettleLimit, Progress: progress,
-	}
+// settle is how long a benchmark waits for a quiet machine.
+func (o options) settle() time.Duration {
 	if o.short {
-		cfg.Clients, cfg.BlockSizes, cfg.Sizes, cfg.Settle = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}, 0
+		return 0
+	}
+	return machine.SettleLimit
+}
+
+// chosenParts are those of -only, which the report's command names.
+func (o options) chosenParts(r *report.Report) []string {
+	if o.only == "" {
+		return nil
+	}
+	r.Command += fmt.Sprintf(" -only %q", o.only)
+	return strings.Split(o.only, ",")
+}
+
+// executor is what benchmarks of one database share.
+func (o options) executor(dir string, progress io.Writer) executor.Config {
+	return executor.Config{
+		Dir: filepath.Join(o.dir, dir), PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Block: o.block, Settle: o.settle(), Progress: progress,
+	}
+}
+
+// network is what benchmarks of whole networks share.
+func (o options) network(dir string, progress io.Writer) network.Config {
+	return network.Config{
+		Dir: filepath.Join(o.dir, dir), PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
+		Customers: o.customers, Settle: o.settle(), WarmUp: true, Progress: progress,
+	}
+}
+
+// withCometBFT has the server variant measured too, where its program is given.
+func (o options) withCometBFT(cfg *network.Config, r *report.Report) {
+	if cfg.CometBFT = o.cometbft; o.cometbft != "" {
+		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
+	}
+}
+
+// ofNetwork is a benchmark that takes nothing but what all of networks take.
+func ofNetwork(dir string, measure func(context.Context, network.Config, *report.Report) error) func(context.Context, options, *report.Report, io.Writer) error {
+	return func(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+		cfg := o.network(dir, progress)
+		cfg.Only = o.chosenParts(r)
+		return measure(ctx, cfg, r)
+	}
+}
+
+func runExecutor(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
+	cfg := o.executor("", progress)
+	cfg.Clients, cfg.BlockSizes, cfg.Sizes, cfg.TPCC = executor.DefaultClients, executor.DefaultBlockSizes, executor.DefaultSizes, workload.DefaultTPCC
+	if o.short {
+		cfg.Clients, cfg.BlockSizes, cfg.Sizes = []int{8, 16}, []int{64, 4096}, []int{10_000, 100_000}
 	}
 	return executor.Run(ctx, cfg, r)
 }
@@ -102,16 +148,12 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 			return fmt.Errorf("no binary %s: `make bench BENCH=network` makes it", binary)
 		}
 	}
-	cfg := network.Config{
-		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Baseline: o.baseline, CometBFT: o.cometbft, Unsealed: o.unsealed, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, PgbenchClients: network.DefaultPgbenchClients, Settle: machine.SettleLimit, WarmUp: true, Sizes: !o.short, Modes: !o.short, Progress: progress,
-	}
+	cfg := o.network("", progress)
+	cfg.Baseline, cfg.Unsealed, cfg.PgbenchClients, cfg.Sizes, cfg.Modes = o.baseline, o.unsealed, network.DefaultPgbenchClients, !o.short, !o.short
 	if o.short {
-		cfg.PgbenchClients, cfg.Settle = []int{16}, 0
+		cfg.PgbenchClients = []int{16}
 	}
-	if o.cometbft != "" {
-		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
-	}
+	o.withCometBFT(&cfg, r)
 	if o.former != "" {
 		state, err := stateOf(o.former)
 		if err != nil {
@@ -123,74 +165,25 @@ func runNetwork(ctx context.Context, o options, r *report.Report, progress io.Wr
 	if o.unsealed != "" {
 		r.Command += " -unsealed " + filepath.Join("build", filepath.Base(o.unsealed))
 	}
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
+	cfg.Only = o.chosenParts(r)
 	return network.Run(ctx, cfg, r)
 }
 
 func runPapers(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := network.Config{
-		Dir: filepath.Join(o.dir, "papers"), PG: o.pg, Chainify: o.chainify, CometBFT: o.cometbft, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Hasty: o.short, Progress: progress,
-	}
-	if o.cometbft != "" {
-		r.Command += " -cometbft " + filepath.Join("build", filepath.Base(o.cometbft))
-	}
-	if o.short {
-		cfg.Settle = 0
-	}
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
+	cfg := o.network("papers", progress)
+	cfg.Hasty = o.short
+	o.withCometBFT(&cfg, r)
+	cfg.Only = o.chosenParts(r)
 	return network.Papers(ctx, cfg, r)
-}
-
-func runDistance(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := network.Config{
-		Dir: filepath.Join(o.dir, "distance"), PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Progress: progress,
-	}
-	if o.short {
-		cfg.Settle = 0
-	}
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
-	return network.Distance(ctx, cfg, r)
-}
-
-func runGreedy(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := network.Config{
-		Dir: filepath.Join(o.dir, "greedy"), PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds,
-		Customers: o.customers, Settle: machine.SettleLimit, WarmUp: true, Progress: progress,
-	}
-	if o.short {
-		cfg.Settle = 0
-	}
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
-	return network.Greedy(ctx, cfg, r)
 }
 
 func runFabric(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	cfg := fabric.Config{
 		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Reorderer: o.reorderer, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Rate: o.fire,
-		Settle: machine.SettleLimit, Progress: progress,
-	}
-	if o.short {
-		cfg.Settle = 0
+		Settle: o.settle(), Progress: progress,
 	}
 	r.Command += fmt.Sprintf(" -fire %d", o.fire)
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
+	cfg.Only = o.chosenParts(r)
 	return fabric.Run(ctx, cfg, r)
 }
 
@@ -198,34 +191,22 @@ func runFabric(ctx context.Context, o options, r *report.Report, progress io.Wri
 const plainAlone = "alone"
 
 func runPlain(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	var only []string
 	command := r.Command
-	if o.only != "" {
-		only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
+	only := o.chosenParts(r)
 	defer func() { repeatable(r, command) }()
-	settle := machine.SettleLimit
-	if o.short {
-		settle = 0
-	}
-	parts := len(only) == 0
-	if parts || slices.Contains(only, plainAlone) {
-		cfg := executor.Config{Dir: filepath.Join(o.dir, plainAlone), PG: o.pg, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Block: o.block, Settle: settle, Progress: progress}
-		if err := executor.Plain(ctx, cfg, r); err != nil {
+	all := len(only) == 0
+	if all || slices.Contains(only, plainAlone) {
+		if err := executor.Plain(ctx, o.executor(plainAlone, progress), r); err != nil {
 			return err
 		}
 	}
 	only = slices.DeleteFunc(only, func(name string) bool { return name == plainAlone })
-	if parts || len(only) > 0 {
-		cfg := network.Config{
-			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Only: only, Settle: settle, WarmUp: true, Progress: progress,
-		}
-		if err := network.Plain(ctx, cfg, r); err != nil {
-			return err
-		}
+	if !all && len(only) == 0 {
+		return nil
 	}
-	return nil
+	cfg := o.network("", progress)
+	cfg.Only = only
+	return network.Plain(ctx, cfg, r)
 }
 
 // repeatable gives each figure of plain SQL the command that measures it without all others.
@@ -249,13 +230,12 @@ func repeatable(r *report.Report, command string) {
 }
 
 func runVerify(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
-	cfg := executor.Config{Dir: o.dir, PG: o.pg, Seed: o.seed, Repeat: o.repeat, Customers: o.customers, Block: o.block, Progress: progress}
 	blocks := executor.VerifiedBlocks
 	if o.short {
 		blocks = executor.ShortVerifiedBlocks
 	}
 	r.Parameters["blocks"] = blocks
-	return executor.Verify(ctx, cfg, blocks, r)
+	return executor.Verify(ctx, o.executor("", progress), blocks, r)
 }
 
 func runDefinitions(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
@@ -285,40 +265,32 @@ func runJoining(ctx context.Context, o options, r *report.Report, progress io.Wr
 func runEngines(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	cfg := engines.Config{
 		Dir: o.dir, PG: o.pg, Chainify: o.chainify, Out: o.out, Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Customers: o.customers, Block: o.block,
-		Rows: engines.DefaultRows, Clients: engines.DefaultClients, Settle: machine.SettleLimit, Progress: progress,
+		Rows: engines.DefaultRows, Clients: engines.DefaultClients, Settle: o.settle(), Progress: progress,
 	}
 	if o.short {
-		cfg.Rows, cfg.Settle = engines.ShortRows, 0
+		cfg.Rows = engines.ShortRows
 	}
 	if o.rows > 0 {
 		cfg.Rows = o.rows
 		r.Command += fmt.Sprintf(" -rows %d", o.rows)
 	}
-	if o.only != "" {
-		cfg.Only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
+	cfg.Only = o.chosenParts(r)
 	r.Parameters["rows"] = cfg.Rows
 	return engines.Run(ctx, cfg, r)
 }
 
 func runSteady(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	r.Command += fmt.Sprintf(" -rate %d -minutes %d", o.rate, o.minutes)
-	return network.Steady(ctx, steadyConfig(o, progress), r)
+	return network.Steady(ctx, o.steady(progress), r)
 }
 
 func runRetention(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	r.Command += fmt.Sprintf(" -minutes %d", o.minutes)
-	return network.Retention(ctx, steadyConfig(o, progress), r)
+	return network.Retention(ctx, o.steady(progress), r)
 }
 
-func steadyConfig(o options, progress io.Writer) network.SteadyConfig {
-	return network.SteadyConfig{
-		Config: network.Config{
-			Dir: o.dir, PG: o.pg, Chainify: o.chainify, Seed: o.seed, Seconds: o.seconds, Customers: o.customers, Progress: progress,
-		},
-		Rate: o.rate, Length: time.Duration(o.minutes) * time.Minute,
-	}
+func (o options) steady(progress io.Writer) network.SteadyConfig {
+	return network.SteadyConfig{Config: o.network("", progress), Rate: o.rate, Length: time.Duration(o.minutes) * time.Minute}
 }
 
 func runSnapshot(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
@@ -349,14 +321,9 @@ func runAnalytics(ctx context.Context, o options, r *report.Report, progress io.
 		generator = ""
 	}
 	r.Command += fmt.Sprintf(" -scale %g", o.scale)
-	var only []string
-	if o.only != "" {
-		only = strings.Split(o.only, ",")
-		r.Command += fmt.Sprintf(" -only %q", o.only)
-	}
 	return analytics.Run(ctx, analytics.Config{
 		Dir: o.dir, PG: o.pg, Out: o.out, Worker: worker, TPCH: tpch, Generator: generator,
-		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Only: only, Progress: progress,
+		Seed: o.seed, Repeat: o.repeat, Seconds: o.seconds, Scale: o.scale, Short: o.short, Only: o.chosenParts(r), Progress: progress,
 	}, r)
 }
 
