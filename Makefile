@@ -16,7 +16,7 @@ CHAINIFY  := $(CURDIR)/build/chainify
 WORKER    := $(CURDIR)/analytics/target/release/chainify-analytics
 CARGO     ?= cargo
 GO        ?= go
-PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
+PURE      := -p chainify-agreement -p chainify-codec -p chainify-dialect -p chainify-ledger -p chainify-rules -p chainify-sched -p chainify-seeded -p chainify-snapshot -p chainify-sqltext -p chainify-worker -p chainify-xof
 
 export PGRX_PG_CONFIG_PATH := $(PG_CONFIG)
 # Whatever ends one of these, a kill of make too, its servers, nodes and temporary directories go with it.
@@ -255,7 +255,7 @@ test-extension: pgtree
 	TRAPS=1 scripts/with-postgres $(PGTREE) bash -c 'cd abci && ../scripts/go-test ./explorer -- -count=1 -timeout 4h'
 	extension/tests/socket/run $(PGTREE)
 	scripts/test-update $(PGTREE)
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 3000
+	extension/tests/analytics/run $(PGTREE) --queries 3000
 
 ## trapcheck: SQL tests among operators and functions that no own SQL may call (extension/tests/traps); a part of it is in test-traps and test-extension
 TRAPPED := agreement attack_rights deploy_bodies deploy_sequences repair restore scrub sequences verify
@@ -275,9 +275,9 @@ DEBUG_WORKER := analytics/target/debug/chainify-analytics
 test-analytics: pgtree
 	cd analytics && $(CARGO) test --locked --workspace
 	cd analytics && $(CARGO) build --locked
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 1000 --worker $(DEBUG_WORKER)
-	extension/tests/analytics/run $(PGTREE) --seed 1 --queries 400 --worker $(DEBUG_WORKER) --only queries
-	extension/tests/analytics/run $(PGTREE) --seed 2 --queries 200 --worker $(DEBUG_WORKER) --only queries --letters en-US
+	extension/tests/analytics/run $(PGTREE) --queries 1000 --worker $(DEBUG_WORKER)
+	extension/tests/analytics/run $(PGTREE) --queries 400 --worker $(DEBUG_WORKER) --only queries
+	extension/tests/analytics/run $(PGTREE) --queries 200 --worker $(DEBUG_WORKER) --only queries --letters en-US
 
 # What test-analytics compiles, with the time that processors have left. The libraries are fetched first, since others wait for cargo's lock of them.
 build-analytics-tests: setup
@@ -285,16 +285,16 @@ build-analytics-tests: setup
 	cd analytics && chrt --idle 0 $(CARGO) test --locked --workspace --no-run
 	cd analytics && chrt --idle 0 $(CARGO) build --locked
 
-## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600); prints its seed
+## fuzz: random blocks on random schemas in databases of different physical form, for FUZZ_SECONDS (600), from SEED (the day's)
 FUZZ_SECONDS ?= 600
 .PHONY: fuzz
 fuzz: pgtree
 	extension/tests/fuzz/run $(PGTREE) --seconds $(FUZZ_SECONDS)
 
-## fuzz-few: the random blocks that test runs: those of seed 1, 600 or some more
+## fuzz-few: the random blocks that test-all runs: 600 or some more, from SEED (the day's)
 .PHONY: fuzz-few
 fuzz-few: pgtree
-	extension/tests/fuzz/run $(PGTREE) --seed 1 --seconds 0 --cases 600
+	extension/tests/fuzz/run $(PGTREE) --seconds 0 --cases 600
 
 ## e2e: networks of real databases and nodes, then the short set of faults under load
 .PHONY: e2e
@@ -331,7 +331,7 @@ soak: steady
 else
 soak: pgtree build-node build-clock
 	@scripts/setup-mariadb
-	cd abci && CHAINIFY_DRILLS=$(DRILLS) $(if $(SEED),CHAINIFY_DRILL_SEED=$(SEED)) CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_CLOCK=$(CHAINIFY)-clock \
+	cd abci && CHAINIFY_DRILLS=$(DRILLS) CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_CLOCK=$(CHAINIFY)-clock \
 		$(GO) test -count=1 -timeout 4h -parallel 1 -v -run 'TestLostMachines|TestFullDisksAtATakeOver' ./e2e
 	$(FAULTS) soak $(FAULTS_AT) -chainify-clock $(CHAINIFY)-clock -minutes $(MINUTES) -runs $(RUNS) -length $(LENGTH) $(if $(SEED),-seed $(SEED)) -json $(CURDIR)/build/soak.json
 endif
@@ -347,7 +347,7 @@ ABREAST   ?= 16
 BATCH     ?= 100
 .PHONY: schedules
 schedules:
-	cd abci && $(if $(SEED),CHAINIFY_TEST_SEED=$(SEED)) $(GO) test -count=1 -timeout 8h -v ./sim -args -schedules $(SCHEDULES) -abreast $(ABREAST) -batch $(BATCH)
+	cd abci && $(GO) test -count=1 -timeout 8h -v ./sim -args -schedules $(SCHEDULES) -abreast $(ABREAST) -batch $(BATCH)
 
 ## soak-long: schedules, tamper, three greedy organisations of five, the whole tamper matrix, transactions on lists under faults, and the long manifests of faults: every named crash point, clocks, tampering, MariaDB (an hour)
 .PHONY: soak-long

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	dbm "github.com/cometbft/cometbft-db"
 	abci "github.com/cometbft/cometbft/abci/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -187,9 +187,7 @@ func TestProcessProposalRefusesASecondVoteOfAnOrganisation(t *testing.T) {
 // A proposer gets late precommits unchecked: whatever is in its last commit, its proposal must be
 // accepted.
 func TestWhatIsPreparedIsAccepted(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 2))
+	random := seeded.Random(t)
 	c := newChain(t, 5, 3)
 	nonce := uint64(0)
 	for range 150 {

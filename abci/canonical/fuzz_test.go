@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -73,9 +74,7 @@ func FuzzDecodeTravelling(f *testing.F) {
 
 // An encoded row decodes to the same. Every prefix of it and every longer one is refused.
 func TestRandomRowsComeBack(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded.Random(t)
 	for range 2_000 {
 		columns := randomRow(random)
 		raw, err := AppendRow(nil, columns)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // drill is a way in which the machine of an organisation's node is lost, and a standby takes over.
@@ -83,8 +84,8 @@ func started(m *lostMachine) error { return m.node.StartNode() }
 
 // Machines of nodes are lost in each way of drills, and standbys take over, one after the other in
 // one network under load. Nobody signs twice, nothing answered is lost, and all databases agree.
-// They run CHAINIFY_DRILLS times, in an order of which CHAINIFY_DRILL_SEED is the seed; those alone
-// whose name has the text CHAINIFY_DRILL. Without a number of times one runs, as in make e2e.
+// They run CHAINIFY_DRILLS times, in an order drawn by SEED; those alone whose name has the text
+// CHAINIFY_DRILL. Without a number of times one runs, as in make e2e.
 func TestLostMachines(t *testing.T) {
 	t.Parallel()
 	if !isolated(t) {
@@ -102,8 +103,7 @@ func TestLostMachines(t *testing.T) {
 	t.Cleanup(cancel)
 	clocks := os.Getenv("CHAINIFY_E2E_CLOCK")
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, Apart: true, Clocks: clocks != "", Age: 48 * time.Hour})
-	seed := drillSeed(t)
-	t.Logf("CHAINIFY_DRILL_SEED=%d", seed)
+	seed := seeded.Seed(t)
 	times := map[string][]took{}
 drilling:
 	for round := range rounds {
@@ -127,17 +127,6 @@ drilling:
 	}
 	must(t, net.Close())
 	nobodySignedTwice(t, net)
-}
-
-func drillSeed(t *testing.T) uint64 {
-	t.Helper()
-	text := os.Getenv("CHAINIFY_DRILL_SEED")
-	if text == "" {
-		return rand.Uint64()
-	}
-	seed, err := strconv.ParseUint(text, 10, 64)
-	must(t, err)
-	return seed
 }
 
 // took is how long the organisation was away: from the beginning of the take-over to its next

@@ -16,12 +16,10 @@ import (
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/listappend"
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
-var (
-	listsSeed = flag.Uint64("lists-seed", 0, "seed of the random transactions on lists; 0: a new one")
-	listsTime = flag.Duration("lists-time", 9*time.Second, "how long sessions append to lists, for each level")
-)
+var listsTime = flag.Duration("lists-time", 9*time.Second, "how long sessions append to lists, for each level")
 
 const listKeys = 6
 
@@ -120,11 +118,7 @@ func TestListsUnderFaults(t *testing.T) {
 	t.Cleanup(stop)
 	ctx, cancel := context.WithTimeout(ctx, testLimit+3**listsTime)
 	t.Cleanup(cancel)
-	seed := *listsSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d; repeat with -lists-seed %d", seed, seed)
+	seed := seeded.Seed(t)
 	net := newNetwork(ctx, t)
 	letDefine(ctx, t, net)
 	acme := net.Organisation("acme")

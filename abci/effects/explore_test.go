@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
-var (
-	walkSeed  = flag.Uint64("walk.seed", 0, "seed of the random walks; 0 takes one from the clock")
-	walkCount = flag.Int("walk.count", 300, "random walks per consortium")
-)
+var walkCount = flag.Int("walk.count", 300, "random walks per consortium")
 
 // shapes are consortia to walk through; the last can commit on live votes never (3c <= 2n).
 var shapes = []struct{ n, consent int }{{4, 3}, {3, 3}, {3, 2}, {2, 2}, {4, 4}, {1, 1}, {4, 2}}
@@ -20,10 +18,7 @@ var shapes = []struct{ n, consent int }{{4, 3}, {3, 3}, {3, 2}, {2, 2}, {4, 4}, 
 // every block certified and committed everywhere, with the tampered databases repaired (E1 to E6).
 // A database that executes every block otherwise commits them too (E8).
 func TestWalksKeepTheInvariants(t *testing.T) {
-	seed := *walkSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := seeded.Seed(t)
 	for _, s := range shapes {
 		t.Run(fmt.Sprintf("%d of %d", s.consent, s.n), func(t *testing.T) {
 			for i := range uint64(*walkCount) {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 func TestWhoWasOfNoHelpIsAskedLast(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeded.Seed(t)
 	asking := newAskingOrder(seed)
 	nodes := []string{"a", "b", "c", "d"}
 	firsts := map[string]int{}

@@ -1,9 +1,10 @@
 package fair
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 func TestABudgetComesBackWithTime(t *testing.T) {
@@ -54,9 +55,7 @@ func TestMembersOfABudgetAreBounded(t *testing.T) {
 // Each member spends no more than is full, what came back since, and what its last spending went
 // beyond.
 func TestNobodySpendsMoreThanItsBudget(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 2))
+	r := seeded.Random(t)
 	const full, most = 100, 30
 	begin := time.Unix(1_700_000_000, 0)
 	now := begin

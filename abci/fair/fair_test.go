@@ -1,10 +1,11 @@
 package fair
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 func TestAGreedyMemberLeavesRoomForNewcomers(t *testing.T) {
@@ -36,9 +37,7 @@ func TestAGreedyMemberLeavesRoomForNewcomers(t *testing.T) {
 // All members together never hold more than there is, whatever they do. The amount that one holds
 // beyond its first request was free beside it.
 func TestSharesHoldForRandomMembers(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := seeded.Random(t)
 	s, held := New[int](200), map[int][]int{}
 	for range 20_000 {
 		m := r.IntN(6)

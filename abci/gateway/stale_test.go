@@ -3,16 +3,14 @@ package gateway
 import (
 	"encoding/binary"
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
-
-var staleSeed = flag.Uint64("stale-seed", 0, "seed of the random histories of early aborts; 0: a new one")
 
 // testRow encodes integers as columns 1, 2, …
 func testRow(values ...int64) []byte {
@@ -283,11 +281,7 @@ func simulate(random *rand.Rand, snapshot uint64, tables []table) *wire.WriteSet
 // have three rows of three values. Sessions see any committed state. EFFECTS transactions of a
 // block take turns in any order. The gateway hears of blocks as late as it may.
 func TestNobodyWhoWouldSucceedIsRefused(t *testing.T) {
-	seed := *staleSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d; repeat with -stale-seed %d", seed, seed)
+	seed := seeded.Seed(t)
 	refused, asked := 0, 0
 	for i := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, i))

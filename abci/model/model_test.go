@@ -2,7 +2,6 @@ package model
 
 import (
 	"crypto/sha256"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
 	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -24,8 +23,6 @@ const statesDefault = 300
 
 // walks are the random paths of each consortium.
 const walks = 30
-
-var walkSeed = flag.Uint64("seed", 0, "seed of the random paths; 0: a new one")
 
 // consortia are what is explored; the bounds stand in spec/model.md too.
 func consortia() (out []bounds) {
@@ -96,11 +93,7 @@ func explore(t *testing.T, b bounds, states int) {
 // TestWalks takes random paths of the same moves, deeper than can be gone through, with more
 // accidents.
 func TestWalks(t *testing.T) {
-	seed := *walkSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d; repeat with -seed %d", seed, seed)
+	seed := seeded.Seed(t)
 	for _, b := range consortia() {
 		b.accidents, b.blocks = 6, 3
 		t.Run(b.String(), func(t *testing.T) {

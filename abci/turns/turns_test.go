@@ -2,11 +2,12 @@ package turns
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // The vectors are the other implementation's.
@@ -54,8 +55,7 @@ func TestTurnsAreThoseOfTheVectors(t *testing.T) {
 
 // Invariant S9, and nobody is lost or has two turns.
 func TestNobodySawWhatAnEarlierOneWrites(t *testing.T) {
-	const seed = 7
-	random := rand.New(rand.NewPCG(seed, seed))
+	random := seeded.Random(t)
 	for range 300 {
 		block := make([]Accesses, 1+random.IntN(40))
 		for i := range block {

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/oasisprotocol/curve25519-voi/curve"
 	"github.com/oasisprotocol/curve25519-voi/curve/scalar"
 	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // signedBy is a transaction of chain "bank" with any key and signature.
@@ -106,8 +107,7 @@ func ordinary(t testing.TB, n, keys int) []BundledTx {
 // ZIP 215. The test tries all edges of the rule, in batches of one key and of many. Batches are
 // below and above the sizes at which the sum is computed in another way.
 func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded.Random(t)
 	edges, right := odd(t), ordinary(t, 300, 5)
 	alone := make([]bool, len(edges))
 	accepted := 0
@@ -133,7 +133,7 @@ func TestABatchSaysWhatEachSignatureAloneDoes(t *testing.T) {
 			batch, want = append(batch, edges[i]), want && alone[i]
 		}
 		if got := VerifyProposals("bank", batch); got != want {
-			t.Errorf("seed %d: a batch of edges is %t, each alone %t", seed, got, want)
+			t.Errorf("a batch of edges is %t, each alone %t", got, want)
 		}
 	}
 }

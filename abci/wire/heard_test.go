@@ -1,9 +1,10 @@
 package wire
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // firstOf is the vote of an organisation that counts; nil: none does.
@@ -55,9 +56,7 @@ func TestAVoteThatFoundNoRoomIsNotReplaced(t *testing.T) {
 // is never forgotten while it is pending, whatever votes come. An organisation that cast few on
 // next blocks is always counted.
 func TestHeardVotesAreThoseOfAMemoryWithoutBounds(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 4))
+	r := seeded.Random(t)
 	for range 200 {
 		h := &HeardVotes[EffectVote]{}
 		type memory struct {

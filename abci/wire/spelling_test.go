@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // allMessages are the types of all messages that nodes and clients send.
@@ -196,15 +197,7 @@ func (f *filler) message(m protoreflect.MessageDescriptor, one int) (out []value
 // The library encodes every message, filled at random, as an encoder does that writes fields by
 // their numbers. A version of it that takes another order makes this test fail, and not a network.
 func TestTheLibraryEncodesTheOneSpelling(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("CHAINIFY_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("CHAINIFY_SEED=%d", seed)
-	f := &filler{random: rand.New(rand.NewPCG(seed, 1))}
+	f := &filler{random: seeded.Random(t)}
 	for _, m := range allMessages() {
 		for range 50 {
 			want := encodeValues(f.message(m, 0))

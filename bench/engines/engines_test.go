@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 	"github.com/chainify-db/chainify/bench/benchtest"
 	"github.com/chainify-db/chainify/bench/report"
@@ -26,7 +27,7 @@ func TestWriteSetsAreOfCustomersThatAreFree(t *testing.T) {
 			known[customer] = balances{} // nothing to move
 		}
 	}
-	till := newTill(rand.New(rand.NewPCG(1, 2)), known)
+	till := newTill(seeded.Random(t), known)
 	busy, kinds := map[int64]bool{}, map[int]int{}
 	for len(till.free) > 1 {
 		s, customers, err := till.next()

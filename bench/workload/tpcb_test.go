@@ -1,12 +1,12 @@
 package workload
 
 import (
-	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -46,8 +46,7 @@ func TestStatementsOfATransactionHaveItsValues(t *testing.T) {
 // No two transactions of different branches may meet: then write sets that were captured from the
 // same state all apply.
 func TestTransactionsOfDifferentBranchesShareNoRow(t *testing.T) {
-	const seed = 5
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded.Random(t)
 	for _, s := range Scripts() {
 		owner := map[string]int{} // by column and row
 		for range 400 {
@@ -62,11 +61,11 @@ func TestTransactionsOfDifferentBranchesShareNoRow(t *testing.T) {
 					place = d.values[i]
 				}
 				if other, known := owner[place]; known && other != branch {
-					t.Fatalf("seed %d, %s: branches %d and %d share %s", seed, s.Name, other, branch, place)
+					t.Fatalf("%s: branches %d and %d share %s", s.Name, other, branch, place)
 				}
 				owner[place] = branch
 				if n, _ := strconv.Atoi(d.values[i]); n < 1 || n > someTPCB.Branches*someTPCB.Accounts {
-					t.Fatalf("seed %d, %s: %s is outside of the table", seed, s.Name, place)
+					t.Fatalf("%s: %s is outside of the table", s.Name, place)
 				}
 			}
 		}

@@ -1,13 +1,11 @@
 //! The conflict worker in a scripted server: which session loses what, and when.
 
-mod support;
-
+use chainify_seeded::check;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chainify_worker::conflicts::{run, Executor, Host, Reason, Session};
 use proptest::prelude::*;
-use support::check;
 
 const BLOCK: Executor = Executor { pid: 100, block: 7 };
 

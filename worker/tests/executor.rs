@@ -1,8 +1,7 @@
 //! An executor worker and its leader: one answer for each message, and what is left behind when a
 //! part ends.
 
-mod support;
-
+use chainify_seeded::check;
 use std::collections::VecDeque;
 
 use chainify_ledger::parts::{LeaderSays, PartReport, PartRequest, WorkerSays};
@@ -10,7 +9,6 @@ use chainify_worker::executor::{run, Host};
 use chainify_worker::Failure;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 #[derive(Default)]
 struct Process {

@@ -1,12 +1,10 @@
 //! Groups: every transaction runs once, groups grow with successes, and the members of a group that
 //! failed run alone.
 
-mod support;
-
+use chainify_seeded::check;
 use chainify_worker::groups::{Pace, MEMBERS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 /// A transaction of a block, as far as pacing sees it.
 #[derive(Clone, Copy, Debug)]

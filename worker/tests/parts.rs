@@ -1,13 +1,11 @@
 //! Blocks that run alone after parts did not go well, and what it means that parts paid.
 
-mod support;
-
+use chainify_seeded::check;
 use std::time::Duration;
 
 use chainify_worker::parts::{paid, Pause, PAUSE_MAX, TRANSACTIONS_MIN};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 /// How many blocks run alone until parts are looked for again.
 fn alone(pause: &mut Pause) -> u32 {

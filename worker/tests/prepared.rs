@@ -45,6 +45,8 @@ fn changes_follow_the_outcome_and_nothing_is_guessed() {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     /// One spelling is accepted, and nothing panics.
     #[test]
     fn a_name_that_is_read_prints_the_same(text in r"(chainify:)?([0-9a-f]{64}|.{0,70}):?([0-9]{0,21}|.{0,4})") {

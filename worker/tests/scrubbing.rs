@@ -1,14 +1,12 @@
 //! Which table the scrubber reads next, at what pace, and how long a repair waits that did not end
 //! a deviation.
 
-mod support;
-
+use chainify_seeded::check;
 use std::time::Duration;
 
 use chainify_worker::scrubbing::{next_table, pause_of_repair, time_of, Pace, TableRead};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 const INTERVAL: Duration = Duration::from_secs(600);
 

@@ -1,13 +1,11 @@
 //! The blocks that maintenance takes in one step: bounded, without gaps, and to the end.
 
-mod support;
-
+use chainify_seeded::check;
 use std::time::Duration;
 
 use chainify_worker::steps::{audit_range, checkpoint_is_due, fold_range, Past, Range, BLOCKS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 const INTERVAL: Duration = Duration::from_secs(600);
 

@@ -1,14 +1,12 @@
 //! The leader and scripted workers: what it waits for, how long, and when it ends them (P3).
 
-mod support;
-
+use chainify_seeded::check;
 use std::time::Duration;
 
 use chainify_ledger::parts::{LeaderSays, PartOutcome, PartReport, PartRequest, WorkerSays};
 use chainify_worker::team::{abandon, collect, committed, settle, start_part, tell_to_commit, Host, Lost, Stage};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 /// An answer and the millisecond from which it can be read; None: the worker is gone from then on.
 type Answer = (u64, Option<Vec<u8>>);

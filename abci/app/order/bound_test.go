@@ -7,6 +7,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 // these rounds quarantine the whole block, they quarantine only transactions that stuck votes name,
 // and others of the same clients.
 func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {
-	random := newRandom(t)
+	random := seeded.Random(t)
 	for range 200 {
 		n := 2 + random.IntN(5)
 		c := 1 + random.IntN(n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -76,7 +77,7 @@ func TestGovernanceRefusesWhatIsForged(t *testing.T) {
 // was ordered under (A5). CometBFT's validators, as it hears of them, are the registry's at every
 // height. A state restored from its record goes on alike.
 func TestRandomChangesKeepAConsortium(t *testing.T) {
-	random := newRandom(t)
+	random := seeded.Random(t)
 	withdrawn := 0
 	for range 25 {
 		withdrawn += playChanges(t, random)

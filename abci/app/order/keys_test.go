@@ -6,6 +6,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -95,7 +96,7 @@ func (n *naming) apply(bundles ...namingBundle) (accepted, cut []wire.TxID, err 
 // than the limit, or those of its first EFFECTS transaction. A bundle that keeps to the limit
 // waits for a later block and is never cut. A statement never waits.
 func TestRowsOfABlock(t *testing.T) {
-	random := newRandom(t)
+	random := seeded.Random(t)
 	waited, cutAt, alone := 0, 0, 0
 	for range 300 {
 		n := newNaming(t, random.IntN(6))

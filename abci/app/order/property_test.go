@@ -2,28 +2,16 @@ package order_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random schedules; 0: a new one")
-
-func newRandom(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d; repeat with -seed %d", seed, seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // model is the rules of spec/effect-consensus.md written down without regard to cost: it keeps
 // every accepted transaction for ever, and for each round what every organisation said, in clear.
@@ -149,7 +137,7 @@ func (x tx) String() string { return fmt.Sprintf("o%d/%d/%d", x.org, x.nonce, x.
 // TestRandomSchedulesFollowTheModel plays random votes, reveals, bundles, replays and pauses, and
 // compares after each block; a state restored from its record in between must go on alike.
 func TestRandomSchedulesFollowTheModel(t *testing.T) {
-	random := newRandom(t)
+	random := seeded.Random(t)
 	for range 60 {
 		n := 1 + random.IntN(6)
 		playRandom(t, random, n, 1+random.IntN(n), 10*random.IntN(2))

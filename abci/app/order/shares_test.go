@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -158,7 +159,7 @@ func (s *sharing) small(b offered) bool {
 // honest proposer takes. Every bundle comes into some block. No block accepts more of one client or
 // organisation than its limit. Only a bundle that is itself too large is cut.
 func TestSharesOfABlock(t *testing.T) {
-	random := newRandom(t)
+	random := seeded.Random(t)
 	cut, waited := 0, 0
 	for range 150 {
 		s := newSharing(t, random)

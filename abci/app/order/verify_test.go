@@ -3,11 +3,11 @@ package order_test
 import (
 	"fmt"
 	"math/bits"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -32,9 +32,7 @@ func candidate(t testing.TB, c *ordertest.Consortium, r *order.Registry, nonce u
 // However many signatures are forged, and where, each bundle is judged as by itself. The work has a
 // bound: one batch where none is forged, three times that where one is, ten times in any case.
 func TestVerifyClientsJudgesEachBundle(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 3))
+	random := seeded.Random(t)
 	c := ordertest.New(2, 0)
 	r := c.Registry(t)
 	for round := range 30 {

@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,8 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	protomem "github.com/cometbft/cometbft/proto/tendermint/mempool"
 	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // pool is where a mempool would be: it notes what comes, and says that its peers have reached a
@@ -199,9 +200,7 @@ func TestALineIsBounded(t *testing.T) {
 // A7: while something waits and no block comes, it is passed on within a bound, ever less often;
 // never while blocks come or nothing waits.
 func TestStandstill(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded.Random(t)
 	start := time.Unix(1e9, 0)
 	s := newStandstill(1, start)
 	var passed []time.Duration

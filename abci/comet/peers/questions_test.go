@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/cosmos/gogoproto/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -51,9 +51,7 @@ func (a *asker) allowed(full time.Duration, part int) time.Duration {
 // a sixteenth of the time for their organisation, and half of that for one of them. Another
 // organisation finds what it would find without them.
 func TestQuestionsInVainHaveAPartOfOneProcessor(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 5))
+	r := seeded.Random(t)
 	for clients := range 4 {
 		clients++
 		a := newAsker()

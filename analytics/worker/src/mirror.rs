@@ -392,6 +392,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(chainify_seeded::config(256))]
+
         /// Q1: after any changes the state is that of the rows, and so is the one of the cells.
         #[test]
         fn the_state_is_that_of_the_rows(changes in proptest::collection::vec((0..12_i64, values(), any::<bool>()), 1..60)) {

@@ -57,6 +57,8 @@ fn need(policy: &Policy, agree: &BTreeSet<String>) -> Option<Need> {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     #[test]
     fn a_policy_means_what_it_says(model in model(), agree in agreeing(), more in "[a-f]") {
         let policy = Policy::parse(&model.text()).unwrap();

@@ -1,9 +1,7 @@
 //! Properties of the hashes over rows: lanes, effects and the Merkle tree, each against a dumb
 //! model.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use chainify_seeded::check;
 use std::collections::BTreeMap;
 
 use chainify_codec::{
@@ -12,7 +10,6 @@ use chainify_codec::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use support::check;
 
 fn rows() -> impl Strategy<Value = Vec<Vec<u8>>> {
     vec(vec(any::<u8>(), 0..30), 0..12)

@@ -2,17 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/mod.rs"]
-mod support;
 #[path = "support/values.rs"]
 mod values;
 
 use chainify_codec::{
     decode_row, decode_value, row_fields, row_hash, value, DecodeError, Field, Tag, Value, ValueError, VALUE_DEPTH_MAX,
 };
+use chainify_seeded::check;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use support::check;
 
 fn encoded(columns: &[(u16, Value)]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,17 +1,14 @@
 //! Properties of the decoders: each value has one spelling, and no input makes a decoder panic.
 
-#[path = "../../codec/tests/support/mod.rs"]
-mod support;
-
 use chainify_ledger::change::{self, Travelling};
 use chainify_ledger::messages::{Agreement, ChainedTx, Client, Parameter, Plan, Proposal, SignedProposal};
 use chainify_ledger::vote::{self, EffectVote, Verdict};
 use chainify_ledger::write_set::{Isolation, SeenRow, WriteSet};
 use chainify_ledger::{block_buffer, cells, tx_id, LedgerBlock, Outcomes, Transaction};
+use chainify_seeded::check;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
-use support::check;
 
 const NAME: &str = "[a-z][a-z0-9_-]{0,20}";
 

@@ -28,6 +28,8 @@ fn report(changes: &mut [Change<'_>]) -> PartReport {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     #[test]
     fn parts_merge_into_the_root_of_the_whole(all in changes(), parts in 1..5usize) {
         let part_of = |c: &(u8, Vec<u8>, u32)| (c.0 as usize + c.1.first().copied().unwrap_or(7) as usize) % parts;

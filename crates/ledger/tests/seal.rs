@@ -82,6 +82,8 @@ fn same(left: &[TableState], right: &[TableState]) -> bool {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     #[test]
     fn the_running_state_is_that_of_a_full_scan(before in writes(), block in writes(), parts in 1..4u8) {
         let mut rows = Rows::new();

@@ -1,10 +1,9 @@
 //! Write sets: one spelling, and each refusal names its place.
 
-#[path = "../../codec/tests/support/mod.rs"]
-mod support;
 #[path = "../../codec/tests/support/values.rs"]
 mod values;
 
+use chainify_seeded::check;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chainify_codec::{value, Value};
@@ -16,7 +15,6 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use prost::Message;
-use support::check;
 
 const NULL: [u8; 5] = [0; 5];
 

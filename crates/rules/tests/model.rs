@@ -18,7 +18,7 @@ use chainify_rules::level::*;
 use chainify_rules::settings::Determinism;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 
 struct Bytes;
 
@@ -216,7 +216,7 @@ impl Statement {
 /// Runs a property, and expects that this many cases said something.
 fn property<S: Strategy>(cases: u32, telling_min: u32, of: S, judge: impl Fn(S::Value) -> Result<bool, TestCaseError>) {
     let telling = Cell::new(0);
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(chainify_seeded::config(cases));
     let result = runner.run(&of, |value| {
         telling.set(telling.get() + u32::from(judge(value)?));
         Ok(())

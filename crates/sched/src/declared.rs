@@ -169,6 +169,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(chainify_seeded::config(256))]
+
         /// P2: what is let through meets nothing that the declared set is apart from.
         #[test]
         fn what_is_let_through_is_in_the_declared_set(

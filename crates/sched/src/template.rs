@@ -518,6 +518,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(chainify_seeded::config(256))]
+
         /// The short way to one value gives what the long one does.
         #[test]
         fn a_point_is_the_only_interval(

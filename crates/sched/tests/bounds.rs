@@ -1,14 +1,11 @@
 //! S5: what does not fit into an access set is widened, and nothing that was put in is lost.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use chainify_seeded::check;
 use std::ops::Bound;
 
 use chainify_sched::{AccessSet, Interval, Place, Target, BOUNDS_MAX, KEY_BYTES_MAX, PLACES_MAX, TARGETS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 const ROWS: Target = Target::Rows(1);
 

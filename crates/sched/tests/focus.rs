@@ -1,15 +1,12 @@
 //! With one key chosen for each target, more transactions are independent, and no dependency is
 //! lost.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{Class, Value};
 use chainify_sched::{AccessSet, Focus, KeyId, Target};
+use chainify_seeded::check;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::check;
 
 const ROWS: Target = Target::Rows(1);
 

@@ -1,15 +1,12 @@
 //! Properties of graphs, parts and runs, against models that compare every pair of transactions.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use chainify_seeded::check;
 use std::ops::Bound;
 
 use chainify_sched::{graph, plan, AccessSet, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use support::check;
 
 /// Few keys, and those that are hard to keep apart: prefixes and successors of each other.
 fn keys() -> impl Strategy<Value = Vec<u8>> {

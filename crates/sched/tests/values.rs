@@ -40,6 +40,8 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     #[test]
     fn integers_keep_their_order(a in integer(), b in integer()) {
         prop_assert_eq!(compare(Class::Integer, &Value::Integer(a), &Value::Integer(b)), a.cmp(&b));
@@ -225,6 +227,8 @@ fn limits_of(conditions: &[Condition]) -> Vec<KeyLimits> {
 }
 
 proptest! {
+    #![proptest_config(chainify_seeded::config(256))]
+
     /// S5: every row that the conditions allow is in a place of the filled template.
     #[test]
     fn a_filled_template_covers_every_row_allowed(

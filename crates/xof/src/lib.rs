@@ -89,6 +89,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(chainify_seeded::config(256))]
+
         #[test]
         fn random_messages_are_as_the_library_has_them(
             prefix in proptest::collection::vec(any::<u8>(), 0..100), row in proptest::collection::vec(any::<u8>(), 0..1200)

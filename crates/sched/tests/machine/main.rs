@@ -3,15 +3,13 @@
 //! `spec/scheduling.md`.
 
 mod database;
-#[path = "../support/mod.rs"]
-mod support;
 
 use chainify_sched::{graph, plan, AccessSet, Graph, TxIndex};
+use chainify_seeded::check;
 use database::{Database, Outcome, Statement};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use support::check;
 
 type Transaction = Vec<Statement>;
 

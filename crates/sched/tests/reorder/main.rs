@@ -7,8 +7,6 @@ mod hostile;
 mod model;
 mod parts;
 mod properties;
-#[path = "../support/mod.rs"]
-mod support;
 mod vectors;
 
 use chainify_sched::reorder::Accesses;

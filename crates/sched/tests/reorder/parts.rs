@@ -1,12 +1,12 @@
 //! S10: ordering the components of a block one by one gives the order of the block.
 
+use chainify_seeded::check;
 use std::cell::RefCell;
 
 use chainify_sched::reorder::{reorder_within, Accesses, Counts, Limits, Reordering, Victim, Why, LIMITS};
 use proptest::prelude::*;
 
 use crate::properties::{any_limits, blocks, blocks_with};
-use crate::support::check;
 
 /// By transaction, the number of its part: those that share a place which one of them writes are in
 /// one. `mix` decides which components go together.

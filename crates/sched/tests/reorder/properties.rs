@@ -1,5 +1,6 @@
 //! Properties of random blocks, against models that compare every pair.
 
+use chainify_seeded::check;
 use std::cell::RefCell;
 
 use chainify_sched::reorder::{reorder, reorder_within, Accesses, Limits, Reordering, Why, LIMITS, OTHERS_MAX};
@@ -7,7 +8,6 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use crate::model::{before, first_comers, has_no_cycle, most_without_cycle, replays};
-use crate::support::check;
 
 /// Most transactions saw what they write.
 pub(crate) fn blocks(count: usize, places: u32) -> impl Strategy<Value = Vec<Accesses>> {

@@ -128,7 +128,7 @@ fn run(make: Make, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(chainify_seeded::config(24))]
 
     /// V1, V2, V4: every snapshot has the rows of its moment, at the end of all steps.
     #[test]
