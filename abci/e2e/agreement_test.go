@@ -9,11 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
@@ -25,10 +23,7 @@ import (
 // nothing through, anywhere.
 func TestTutorialTrades(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	network := newNetwork(ctx, t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial-trades.md"))
 	must(t, err)
@@ -46,14 +41,12 @@ func TestTutorialTrades(t *testing.T) {
 		// A member that is asked answers from its own database, which may be a block behind.
 		tip, err := network.Organisation(where).Tip(ctx)
 		must(t, err)
-		_, err = harness.WaitSame(ctx, network.Organisations, tip.Number, catchUpLimit)
-		must(t, err)
+		waitSame(ctx, t, network.Organisations, tip.Number)
 	}
 	signTrades(ctx, t, network.Organisation("acme"))
 	plainTrades(ctx, t, network)
 	forge(ctx, t, network.Organisation("acme"))
-	_, err = harness.WaitSame(ctx, network.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, network.Organisations, 1)
 	for _, o := range network.Organisations {
 		var trades, failed int
 		must(t, o.Scan(ctx, "SELECT count(*) FROM trades", &trades))

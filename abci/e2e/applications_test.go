@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -58,10 +56,7 @@ func program(ctx context.Context, o *harness.Organisation, role, name string, ar
 // block tries again, as its option says, and no client loses its connection.
 func TestPgbenchRunsUnmodified(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := applicationNetwork(ctx, t, func(o *harness.Organisation) error {
 		_, err := program(ctx, o, "postgres", "pgbench", "-i", "-q")
 		// A ledger table has a primary key.
@@ -86,8 +81,7 @@ func TestPgbenchRunsUnmodified(t *testing.T) {
 		}
 		must(t, work.Wait())
 	}
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		var history int
 		var same bool

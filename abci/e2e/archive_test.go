@@ -17,8 +17,7 @@ import (
 // restart. Its archive holds in Go and in Python, and so do receipts made from it.
 func TestAnOrganisationArchivesAndDrops(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	o := net.Organisations[1]
 	place := filepath.Join(o.Home(), "archive")
@@ -45,8 +44,7 @@ func TestAnOrganisationArchivesAndDrops(t *testing.T) {
 		t.Errorf("dropped up to %d, before the restart up to %d", again, dropped)
 	}
 	checkVerified(ctx, t, o)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, command := range [][]string{
 		{os.Getenv("CHAINIFY_E2E_BIN"), "archive", "verify", place, "--genesis", filepath.Join(o.Home(), "config", "genesis.json"), "--to", fmt.Sprint(dropped)},
 		{"python3", "../../audit/audit.py", "--genesis", filepath.Join(o.Home(), "config", "genesis.json"), place},

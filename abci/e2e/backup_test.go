@@ -14,8 +14,7 @@ import (
 // itself.
 func TestARestoredBackupCatchesUp(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)
@@ -39,8 +38,7 @@ func TestARestoredBackupCatchesUp(t *testing.T) {
 	must(t, odd.StartNode())
 	must(t, odd.WaitServing(ctx, readyLimit))
 	caughtUp(ctx, t, net, odd)
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	checkVerified(ctx, t, odd)
 	checkSameTransactions(ctx, t, net)
 	dumpedIsALedger(ctx, t, net, odd)
@@ -73,8 +71,7 @@ func dumpedIsALedger(ctx context.Context, t *testing.T, net *harness.Network, o 
 	must(t, o.StartNode())
 	must(t, o.WaitServing(ctx, readyLimit))
 	deposits(ctx, t, o, 2)
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	checkVerified(ctx, t, o)
 	checkSameTransactions(ctx, t, net)
 }

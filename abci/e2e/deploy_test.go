@@ -1,10 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
@@ -14,10 +10,7 @@ import (
 // the same everywhere.
 func TestDefinitionsReachEveryOrganisation(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	must(t, net.Each(func(o *harness.Organisation) error {
 		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba")
@@ -36,8 +29,7 @@ func TestDefinitionsReachEveryOrganisation(t *testing.T) {
 		t.Error("a deployment that fails in its second statement raised nothing")
 	}
 
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		var amount, findings string
 		must(t, o.Scan(ctx, "SELECT amount::text FROM loans WHERE id = 1 AND debt(7) = amount", &amount))

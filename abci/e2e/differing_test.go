@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-
-	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
 // Two of four organisations define a function in another way. Of a block the transaction that calls
@@ -13,8 +11,7 @@ import (
 // comes later. Nobody is excluded.
 func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	for i, o := range net.Organisations {
 		definition := "SELECT 1"
@@ -39,8 +36,7 @@ func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 		}
 	}
 	deposits(ctx, t, net.Organisations[3], 2)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		checkVerified(ctx, t, o)
 		state, err := o.State(ctx)
@@ -56,8 +52,7 @@ func TestATransactionThatDiffersIsQuarantinedAlone(t *testing.T) {
 // function, goes on voting on all others, and is not excluded, over a restart too.
 func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	for _, o := range net.Organisations {
@@ -103,8 +98,7 @@ func TestAnOrganisationThatExecutesOtherwiseAdopts(t *testing.T) {
 	calls()
 	deposits(ctx, t, good, 1)
 	caughtUp(ctx, t, net, odd)
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	checkVerified(ctx, t, odd)
 	var states *string
 	must(t, odd.Scan(ctx, "SELECT string_agg(DISTINCT sqlstate, ' ') FROM chainify.transactions WHERE NOT outcome", &states))

@@ -26,8 +26,7 @@ func TestFullDisksAtATakeOver(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SmallDatabases: []string{"acme"}})
 	acme := net.Organisations[0]
 	load := startClients(ctx, net, 1)
@@ -79,8 +78,7 @@ func TestFullDisksAtATakeOver(t *testing.T) {
 	goesOn(ctx, t, net, load)
 
 	answered := load.stop()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	allThere(ctx, t, net, answered)
 	nothingIsFound(ctx, t, net)
 	must(t, net.Close())

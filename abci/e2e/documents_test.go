@@ -80,8 +80,7 @@ func documentedSQL(t *testing.T) (blocks []sqlBlock) {
 // fails.
 func TestTheSQLOfTheDocumentsRuns(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	blocks := documentedSQL(t)
 	if len(blocks) < 10 {
 		t.Fatalf("the documents have %d blocks of SQL", len(blocks))

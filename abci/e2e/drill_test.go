@@ -99,8 +99,7 @@ func TestLostMachines(t *testing.T) {
 	} else {
 		wanted = cmp.Or(wanted, theDrill)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+rounds*len(drills))*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, time.Duration(1+rounds*len(drills))*testLimit)
 	clocks := os.Getenv("CHAINIFY_E2E_CLOCK")
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, Apart: true, Clocks: clocks != "", Age: 48 * time.Hour})
 	seed := seeded.Seed(t)
@@ -185,8 +184,7 @@ func (d drill) run(ctx context.Context, t *testing.T, net *harness.Network) took
 	d.ends(ctx, t, m, acme, load, height)
 
 	answered := load.stop()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	allThere(ctx, t, net, answered)
 	nothingIsFound(ctx, t, net)
 	t.Logf("order blocks %d to %d, %d answers; acme's next block after %s, its votes after %s", height, heightOf(ctx, &bolt.Node), len(answered), k.toBlock, k.toVotes)
@@ -241,8 +239,7 @@ func (d drill) ends(ctx context.Context, t *testing.T, m *lostMachine, acme *har
 		}))
 		if d.quiet {
 			load.stop()
-			_, err := harness.WaitSame(ctx, m.net.Organisations, 1, catchUpLimit)
-			must(t, err)
+			waitSame(ctx, t, m.net.Organisations, 1)
 		}
 		must(t, d.comes(m))
 		stopsSigning(ctx, t, m, bolt)

@@ -78,8 +78,7 @@ func joinsEmpty(ctx context.Context, t *testing.T, net *harness.Network, o *harn
 // isWhole checks that a database that joined has what the others have.
 func isWhole(ctx context.Context, t *testing.T, net *harness.Network, o *harness.Organisation) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	storesCertificates(ctx, t, o)
 	for _, sql := range []string{
 		"SELECT string_agg(v::text, '; ') FROM (SELECT * FROM chainify.verify_ledger() LIMIT 5) v",
@@ -112,8 +111,7 @@ func isWhole(ctx context.Context, t *testing.T, net *harness.Network, o *harness
 // executes, and votes once it is a member.
 func TestAnOrganisationJoinsWithAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, 2*testLimit)
 	net := foundedNetwork(ctx, t, nil)
 	founders, acme := net.Organisations[:4], net.Organisations[0]
 	nothing := func(*harness.Organisation) error { return nil }
@@ -156,8 +154,7 @@ func emptied(ctx context.Context, o *harness.Organisation) error {
 // joins, several times. It joins all the same, and goes on from the rows that it received.
 func TestJoiningEmptyOutlastsKills(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, 2*testLimit)
 	net := foundedNetwork(ctx, t, map[string]any{"tell_rate": 1 << 20}) // each piece takes a second
 	acme, odd := net.Organisations[0], net.Organisations[3]
 	for _, statement := range []string{

@@ -178,8 +178,7 @@ func failovers(t *testing.T) int {
 func TestAPromotedStandbyGoesOn(t *testing.T) {
 	t.Parallel()
 	runs := failovers(t)
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit+time.Duration(runs)*time.Minute)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, testLimit+time.Duration(runs)*time.Minute)
 	net, acme, standby := withStandby(ctx, t)
 	load := startClients(ctx, net, 2)
 	load.more(ctx, t, 50)
@@ -200,8 +199,7 @@ func TestAPromotedStandbyGoesOn(t *testing.T) {
 		standby = old
 	}
 	answered := load.stop()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	allThere(ctx, t, net, answered)
 	checkVerified(ctx, t, acme)
 	checkSameTransactions(ctx, t, net)
@@ -246,8 +244,7 @@ func refusesTheOther(ctx context.Context, t *testing.T, net *harness.Network, o 
 // go on with the old one, which it refuses until then.
 func TestAStandbyThatIsBehindGetsWhatItLacks(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net, acme, standby := withStandby(ctx, t)
 	old := acme.Cluster
 	must(t, standby.Stop()) // nothing reaches it
@@ -280,8 +277,7 @@ func TestAStandbyThatIsBehindGetsWhatItLacks(t *testing.T) {
 	must(t, acme.WaitServing(ctx, readyLimit))
 	load.more(ctx, t, 50)
 	answered := load.stop()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	t.Logf("blocks that the standby lacked: %d", had.Number-behind)
 	allThere(ctx, t, net, answered)
 	checkVerified(ctx, t, acme)
@@ -335,12 +331,10 @@ var readings = map[string][]string{
 // primary's answers. It submits nothing.
 func TestAStandbyServesReads(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net, acme, standby := withStandby(ctx, t)
 	deposits(ctx, t, acme, 3)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	must(t, harness.Poll(ctx, catchUpLimit, "the last certificate on the standby", func(ctx context.Context) (bool, string, error) {
 		var all bool
 		err := acme.ScanStandby(ctx, standby, "SELECT bool_and(certified) FROM chainify.ledger", &all)

@@ -13,8 +13,7 @@ import (
 // are not waited for, but for the first. Back, it gets its turns again, and uses them.
 func TestTurnsOfAGoneOrganisationAreSkipped(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	rest, gone := net.Organisations[:3], net.Organisations[3]
 	usesItsTurns(ctx, t, rest)
@@ -44,8 +43,7 @@ func TestTurnsOfAGoneOrganisationAreSkipped(t *testing.T) {
 		must(t, gone.WaitServing(ctx, catchUpLimit))
 		usesItsTurns(ctx, t, rest)
 	}
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	checkSameTransactions(ctx, t, net)
 }
 

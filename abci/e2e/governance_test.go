@@ -28,8 +28,7 @@ const blocksBehind = 20
 // everybody can verify the whole chain with the keys of each block.
 func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, 2*testLimit)
 	net := newNetwork(ctx, t)
 	acme := net.Organisations[0]
 	bank := smallbank.Bank{Scripts: filepath.Join("..", "..", "scripts", "smallbank"), Customers: customers}
@@ -104,8 +103,7 @@ func TestAFifthOrganisationJoinsRotatesItsKeysAndLeaves(t *testing.T) {
 	answered := stop()
 	stays := net.Organisations
 	net.Organisations = founders
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range stays {
 		checkVerified(ctx, t, o)
 	}
@@ -250,8 +248,7 @@ func removeClientWithoutBlocks(ctx context.Context, t *testing.T, net *harness.N
 // role alone, and for none once it is taken away.
 func TestAClientSignsWithItsOwnKey(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme := net.Organisations[0]
 	secret := filepath.Join(acme.Home(), "clerk.json")

@@ -21,8 +21,7 @@ func TestThreeGreedyOrganisationsStopNobody(t *testing.T) {
 		t.Skip("minutes, and the whole machine: run by make soak-long (CHAINIFY_GREEDY=1)")
 	}
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta", "echo"}})
 	honest, others := net.Organisations[:2], net.Organisations[2:]
 	deposits(ctx, t, others[0], 10) // bundles to be sent again
@@ -63,8 +62,7 @@ func TestThreeGreedyOrganisationsStopNobody(t *testing.T) {
 		}
 	}
 	attack.Close()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range honest {
 		checkVerified(ctx, t, o)
 	}

@@ -94,8 +94,7 @@ func TestAHostileValidatorChangesNothing(t *testing.T) {
 		}
 		checkVerified(ctx, t, o)
 	}
-	_, err := harness.WaitSame(ctx, network.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, network.Organisations, 1)
 	checkSameTransactions(ctx, t, network)
 }
 

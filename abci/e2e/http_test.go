@@ -31,8 +31,7 @@ import (
 // log holds a secret.
 func TestClientsOverHTTP(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	network := newNetwork(ctx, t)
 	acme := network.Organisations[0]
 	secrets := []string{}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 )
 
@@ -16,8 +15,7 @@ const damageIndex = `UPDATE pg_index SET indislive = false, indisready = false W
 // builds the index anew, names it and goes on, whether a block or the scrubber comes by.
 func TestABrokenIndexIsBuiltAnew(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := indexedNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)

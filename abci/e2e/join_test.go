@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +13,7 @@ import (
 // and goes on where its database stands.
 func TestAnOrganisationJoinsByASnapshot(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, SnapshotEvery: 10})
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 30)

@@ -66,8 +66,7 @@ func TestMariaDBRepairsAPostgreSQL(t *testing.T) {
 // otherwise.
 func repairedByOtherEngine(t *testing.T, name string, mariaDB ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := shopNetworkOf(ctx, t, harness.Config{MariaDB: mariaDB, Settings: map[string]any{"scrub_interval": "2s"}})
 	odd := net.Organisation(name)
 	good := others(net, odd)[0]
@@ -145,8 +144,7 @@ func adoptsCalls(ctx context.Context, t *testing.T, net *harness.Network, good, 
 // agreesAndVerifies expects one organisation to have what the others have, and a ledger that holds.
 func agreesAndVerifies(ctx context.Context, t *testing.T, net *harness.Network, odd *harness.Organisation) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	state(ctx, t, odd, "serving")
 	for _, o := range net.Organisations {
 		if got, want := pieces(ctx, t, o), pieces(ctx, t, odd); got != want {

@@ -22,8 +22,7 @@ const (
 // others go on.
 func TestTheLadderOfRecovery(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)
@@ -41,8 +40,7 @@ func TestTheLadderOfRecovery(t *testing.T) {
 		t.Logf("%s after %s", step.curedBy, time.Since(started).Round(time.Millisecond))
 	}
 	excludeAndRejoin(ctx, t, net, good, odd)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, table := range []string{"accounts", "savings", "checking"} {
 		var findings *string
 		must(t, odd.Scan(ctx, "SELECT string_agg(v::text, '; ') FROM (SELECT * FROM chainify.verify_table('"+table+"') LIMIT 5) v", &findings))

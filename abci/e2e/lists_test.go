@@ -5,10 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -114,10 +111,7 @@ func add(ops []listappend.Op, op listappend.Op) []listappend.Op { return append(
 // append is lost, and none is there twice.
 func TestListsUnderFaults(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit+3**listsTime)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, testLimit+3**listsTime)
 	seed := seeded.Seed(t)
 	net := newNetwork(ctx, t)
 	letDefine(ctx, t, net)
@@ -130,8 +124,7 @@ func TestListsUnderFaults(t *testing.T) {
 		run(ctx, t, plainSession(ctx, t, acme), fmt.Sprintf("DELETE FROM lists; INSERT INTO lists SELECT i, '{}' FROM generate_series(0, %d) i", listKeys-1))
 		tip, err := acme.Tip(ctx)
 		must(t, err)
-		_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
-		must(t, err)
+		waitSame(ctx, t, net.Organisations, tip.Number)
 		l := &lists{}
 		var sessions sync.WaitGroup
 		end := time.Now().Add(*listsTime)
@@ -149,8 +142,7 @@ func TestListsUnderFaults(t *testing.T) {
 		sessions.Wait()
 		tip, err = acme.Tip(ctx)
 		must(t, err)
-		_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
-		must(t, err)
+		waitSame(ctx, t, net.Organisations, tip.Number)
 		counts := map[listappend.Outcome]int{}
 		for _, txn := range l.history {
 			counts[txn.Outcome]++

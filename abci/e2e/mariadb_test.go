@@ -151,8 +151,7 @@ func TestEnginesAgree(t *testing.T) {
 
 func engineAgrees(t *testing.T, mariaDB ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := shopNetwork(ctx, t, mariaDB...)
 	acme := net.Organisations[0]
 	attachStock(ctx, t, net)
@@ -190,8 +189,7 @@ func engineAgrees(t *testing.T, mariaDB ...string) {
 		"/rows?table=stock&key=1": {"public.stock / 1", "<strong>delta</strong>", "updated"},
 		"/analytics":              {"has no analytics worker"},
 	})
-	_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, tip.Number)
 }
 
 // refusesAtOnce submits what engines execute otherwise than each other. The caller sees that no
@@ -331,14 +329,12 @@ func (a *answered) count() int {
 // scrubber. It is put right while the others go on, after its history was folded as well.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := shopNetwork(ctx, t, "cargo", "delta")
 	attachStock(ctx, t, net)
 	odd := net.Organisations[3]
 	done := killedUnderLoad(ctx, t, net, odd)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		hasAll(ctx, t, o, done.ids)
 	}
@@ -430,8 +426,7 @@ func tamperedRowComesBack(ctx context.Context, t *testing.T, net *harness.Networ
 		}
 		return have == want, fmt.Sprintf("it has %d, want %d", have, want), nil
 	}))
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	state(ctx, t, odd, "serving")
 	var cures int
 	must(t, odd.MariaDB.Scan(ctx, database+"_ledger", "SELECT count(*) FROM deviation", &cures))

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,8 +15,7 @@ import (
 // reaches the others all the same, though the next proposers do not hear of it from its gateway.
 func TestOrganisationsInARow(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	all := net.Organisations
 	must(t, net.Each(func(o *harness.Organisation) error { return o.StopNode() }))
@@ -42,8 +40,7 @@ func TestOrganisationsInARow(t *testing.T) {
 		deposits(ctx, t, o, each)
 		t.Logf("%d deposits at %s after %s", each, o.Name, time.Since(started).Round(time.Millisecond))
 	}
-	_, err := harness.WaitSame(ctx, all, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, all, 1)
 	checkSameTransactions(ctx, t, net)
 }
 

@@ -151,6 +151,13 @@ func storesCertificates(ctx context.Context, t *testing.T, o *harness.Organisati
 	appears(ctx, t, o, "SELECT WHERE NOT EXISTS (SELECT FROM chainify.verify_ledger() v WHERE v.what = 'certificate missing')")
 }
 
+// waitSame waits until all organisations have the same last block, of this number or a later one.
+func waitSame(ctx context.Context, t *testing.T, all []*harness.Organisation, number uint64) {
+	t.Helper()
+	_, err := harness.WaitSame(ctx, all, number, catchUpLimit)
+	must(t, err)
+}
+
 // checkSameTransactions compares all databases: blocks, outcomes and rows.
 func checkSameTransactions(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -12,8 +11,7 @@ import (
 // organisation, which comes back, and the loss of the validator.
 func TestThreeOrganisationsAndAnOrdererSurviveOne(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := networkOf(ctx, t, harness.Config{
 		Organisations: []string{"acme", "bolt", "cargo"}, OrderingOnly: []string{"notary"}, Consent: 2,
 	})
@@ -41,8 +39,7 @@ func TestThreeOrganisationsAndAnOrdererSurviveOne(t *testing.T) {
 	deposit()
 	must(t, notary.StartNode())
 	deposit()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		checkVerified(ctx, t, o)
 	}

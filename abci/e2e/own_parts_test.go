@@ -16,8 +16,7 @@ import (
 // organisation has alone.
 func TestPartsOfOnesOwnDecideNothing(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, away, odd := net.Organisations[0], net.Organisations[1], net.Organisations[3]
 	deposits(ctx, t, good, 2)

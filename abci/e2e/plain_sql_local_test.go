@@ -82,8 +82,7 @@ func nothingPrepared(ctx context.Context, t *testing.T, o *harness.Organisation)
 // Local changes that are prepared become durable exactly if the ledger applies the others (W4).
 func TestLocalChangesArePrepared(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	acme := preparingNetwork(ctx, t)
 
 	// Without room for prepared transactions nothing is submitted.
@@ -181,8 +180,7 @@ func conflicts(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 // has the other (W4).
 func TestLocalChangesSurviveCrashes(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	acme := preparingNetwork(ctx, t)
 	allowPrepared(ctx, t, acme)
 	for i, point := range []string{"local_submitted", "local_decided", "local_prepared"} {
@@ -231,8 +229,7 @@ func TestLocalChangesSurviveCrashes(t *testing.T) {
 // Server and node are killed again and again under sessions that change both tables.
 func TestLocalChangesSurviveKills(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	acme := preparingNetwork(ctx, t)
 	allowPrepared(ctx, t, acme)
 	ended := make(chan struct{})

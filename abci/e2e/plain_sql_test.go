@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -88,10 +85,7 @@ const plainRows = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
 // organisation gets the same rows.
 func TestPlainSQL(t *testing.T) {
 	t.Parallel()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	must(t, net.Each(func(o *harness.Organisation) error {
 		return o.Exec(ctx, "postgres", "GRANT CREATE ON SCHEMA public TO dba; CREATE ROLE clerk IN ROLE chainify_client; CREATE ROLE guest; GRANT clerk, guest TO bank")
@@ -105,8 +99,7 @@ func TestPlainSQL(t *testing.T) {
 			c.run(ctx, t, acme, one, two)
 			tip, err := acme.Tip(ctx)
 			must(t, err)
-			_, err = harness.WaitSame(ctx, net.Organisations, tip.Number, catchUpLimit)
-			must(t, err)
+			waitSame(ctx, t, net.Organisations, tip.Number)
 			var first string
 			for i, o := range net.Organisations {
 				var rows string

@@ -144,8 +144,7 @@ func hasState(ctx context.Context, t *testing.T, net *harness.Network, id, state
 // reached waits until all organisations have the newest block.
 func reached(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 }
 
 // balances are those of the first customers.

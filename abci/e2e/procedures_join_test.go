@@ -34,8 +34,7 @@ func (s *sold) take(ctx context.Context, t *testing.T, times int, at ...*harness
 // agrees expects all organisations to have the same last block, and the pieces that are left.
 func (s *sold) agrees(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		if got, want := pieces(ctx, t, o), shopRows*100-s.calls; got != want {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, want)
@@ -62,8 +61,7 @@ func says(ctx context.Context, t *testing.T, o *harness.Organisation, texts ...s
 // procedure of the ledger, in the words that were agreed, or is told what is missing.
 func TestEnginesJoinALedgerWithAProcedure(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, 2*testLimit)
 	net := shopNetworkOf(ctx, t, harness.Config{MariaDB: []string{"cargo", "delta"}, SnapshotEvery: 10})
 	acme, bolt, cargo, delta := net.Organisations[0], net.Organisations[1], net.Organisations[2], net.Organisations[3]
 	attachStock(ctx, t, net)

@@ -67,8 +67,7 @@ func attachProcedure(ctx context.Context, t *testing.T, net *harness.Network, na
 // has the procedure, and an operator has it rejoin.
 func TestEnginesCallProcedures(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := shopNetwork(ctx, t, "cargo", "delta")
 	attachStock(ctx, t, net)
 	late := net.Organisations[3]
@@ -89,8 +88,7 @@ func TestEnginesCallProcedures(t *testing.T) {
 	must(t, makeTake(ctx, late))
 	_, err := late.Run(ctx, "rejoin")
 	must(t, err)
-	_, err = harness.WaitSame(ctx, net.Organisations, 5, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 5)
 	for _, o := range net.Organisations {
 		outcomes, err := submitted(ctx, o, "clerk", sqlStatement("CALL take(1, 1000)"), sqlStatement("CALL take(10, 1)"), sqlStatement("CALL take('10', 1)"))
 		must(t, err)
@@ -98,8 +96,7 @@ func TestEnginesCallProcedures(t *testing.T) {
 			t.Errorf("%s: %+v", o.Name, outcomes)
 		}
 	}
-	_, err = harness.WaitSame(ctx, net.Organisations, 6, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 6)
 	for _, o := range net.Organisations {
 		if got := pieces(ctx, t, o); got != shopRows*100-10 {
 			t.Errorf("%s has %d pieces, want %d", o.Name, got, shopRows*100-10)

@@ -42,12 +42,18 @@ func applications(t *testing.T, program string) string {
 	return dir
 }
 
-// underTest is a context that ends with the test, or by a signal.
+// underTest is a context that ends with the test, by a signal, or when its time is over.
 func underTest(t *testing.T) context.Context {
+	t.Helper()
+	return underTestFor(t, testLimit)
+}
+
+// underTestFor is underTest with a limit of its own.
+func underTestFor(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(stop)
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -120,8 +126,7 @@ func copied(ctx context.Context, t *testing.T, first func(*harness.Organisation)
 // has every organisation verify its ledger and these tables.
 func checkTables(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	conn, err := net.Organisations[0].Connect(ctx)
 	must(t, err)
 	defer conn.Close(context.WithoutCancel(ctx))

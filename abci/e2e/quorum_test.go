@@ -16,8 +16,7 @@ import (
 // succeed again.
 func TestWithoutQuorumSubmissionsAreRefusedInTime(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	const deposit = "SELECT outcome FROM chainify.execute('UPDATE checking SET balance = balance + 1 WHERE custid = 1')"
 	const answerLimit = 5 * time.Minute

@@ -28,8 +28,7 @@ func besideComet(ctx context.Context, t *testing.T) *harness.Network {
 // the same.
 func TestCometBFTsOwnProgramOrders(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := besideComet(ctx, t)
 	for _, o := range net.Organisations {
 		deposits(ctx, t, o, 3)
@@ -53,8 +52,7 @@ func TestCometBFTsOwnProgramOrders(t *testing.T) {
 // the application stays while CometBFT comes back.
 func TestEitherProcessIsKilled(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := besideComet(ctx, t)
 	acme, bolt := net.Organisations[0], net.Organisations[1]
 	deposits(ctx, t, acme, 2)
@@ -83,8 +81,7 @@ func TestEitherProcessIsKilled(t *testing.T) {
 // loses its own log, and asks for signatures again. Nobody gets evidence against its organisation.
 func TestACometBFTThatEndsInAHeightSignsNothingTwice(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := besideComet(ctx, t)
 	acme := net.Organisations[0]
 	ordersAgain := func() { // a node refuses at once while it takes the order for one that stands still
@@ -141,8 +138,7 @@ func amalgamate(ctx context.Context, t *testing.T, o *harness.Organisation, cust
 // agreeAndVerify waits until all have the same last block, and compares what they have.
 func agreeAndVerify(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		checkVerified(ctx, t, o)
 	}

@@ -1,18 +1,14 @@
 package e2e
 
 import (
-	"context"
 	"testing"
-
-	"github.com/chainify-db/chainify/abci/e2e/harness"
 )
 
 // A process of its own holds the validator key of one organisation. Its node votes as before. While
 // the signer is away the others go on, and the node catches up when it is back.
 func TestASignerHoldsTheValidatorKey(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt := net.Organisations[0], net.Organisations[1]
 	must(t, acme.StopNode())
@@ -31,8 +27,7 @@ func TestASignerHoldsTheValidatorKey(t *testing.T) {
 	deposits(ctx, t, bolt, 3)
 	must(t, acme.StartSigner())
 	deposits(ctx, t, acme, 3)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	checkVerified(ctx, t, acme)
 	checkSameTransactions(ctx, t, net)
 }

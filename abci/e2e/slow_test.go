@@ -29,8 +29,7 @@ func TestSlowStatementsOfOneClientDoNotStallTheOthers(t *testing.T) {
 		must(t, err)
 		blockTime, calm, attack = 0, 30*time.Second, 2*time.Minute // the default
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit+attack)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, testLimit+attack)
 	net := networkOf(ctx, t, harness.Config{Organisations: []string{"acme", "bolt", "cargo", "delta"}, BlockTime: blockTime})
 	greedy, rest := net.Organisations[0], net.Organisations[1:]
 
@@ -42,8 +41,7 @@ func TestSlowStatementsOfOneClientDoNotStallTheOthers(t *testing.T) {
 		t.Errorf("the others' median latency is %s, want %s at most", median(during), limit)
 	}
 
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	var blocks, slow, failed, deviations int
 	must(t, greedy.Scan(ctx, "SELECT count(DISTINCT block), count(*) FROM chainify.transactions WHERE sqlstate = 'CH001'", &blocks, &slow))
 	t.Logf("%d transactions were quarantined, in %d blocks", slow, blocks)
@@ -162,8 +160,7 @@ func slowRows(ctx context.Context, t *testing.T, o *harness.Organisation) int {
 // as long as before.
 func TestSlowStatementsThatEndLeaveTimeToTheOthers(t *testing.T) {
 	const calm, attack = 5 * time.Second, 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit+attack)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, testLimit+attack)
 	net := newNetwork(ctx, t)
 	greedy, rest := net.Organisations[0], net.Organisations[1:]
 

@@ -44,8 +44,7 @@ func hasOrder(ctx context.Context, t *testing.T, spare, node *harness.Node, beyo
 // organisation is back within a minute, votes again, and nothing answered is lost.
 func TestAStandbyNodeTakesOver(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt := net.Organisations[0], net.Organisations[1]
 	spare, err := acme.AddSpare(ctx)
@@ -70,8 +69,7 @@ func TestAStandbyNodeTakesOver(t *testing.T) {
 	t.Logf("acme was back after %s, and votes after %s", back, time.Since(began))
 	itsVotesCount(ctx, t, net)
 	answered := load.stop()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	allThere(ctx, t, net, answered)
 	checkVerified(ctx, t, acme)
 	checkSameTransactions(ctx, t, net)

@@ -17,8 +17,7 @@ const damageHeaders = "UPDATE chainify_ledger.block SET state_root = set_byte(st
 // others do. Its own data stay.
 func TestAllBlocksAreExecutedAgainWhenNothingElseHelps(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	nobodyTells(ctx, t, net, odd)
@@ -96,8 +95,7 @@ func amidBlocksAgain(ctx context.Context, t *testing.T, o *harness.Organisation)
 // again with nobody's help.
 func TestADatabaseMadeAnewIsFilledByItsNode(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 5)
@@ -120,8 +118,7 @@ func noneOpen(ctx context.Context, t *testing.T, o *harness.Organisation) {
 
 func agreesAgain(ctx context.Context, t *testing.T, net *harness.Network, o *harness.Organisation) {
 	t.Helper()
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	ledgerVerifies(ctx, t, o)
 	checkVerified(ctx, t, o)
 	checkSameTransactions(ctx, t, net)

@@ -15,8 +15,7 @@ import (
 // evidence against the organisation.
 func TestATakeOverConvictsNobody(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt := net.Organisations[0], net.Organisations[1]
 	spare, err := acme.AddSpare(ctx)
@@ -55,8 +54,7 @@ func TestATakeOverConvictsNobody(t *testing.T) {
 	}
 	deposits(ctx, t, acme, 3) // bolt's client may be suspended: the others may have voted as acme did
 	deposits(ctx, t, net.Organisations[3], 3)
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	for _, o := range net.Organisations {
 		if out, err := o.Run(ctx, "evidence"); err != nil {
 			t.Errorf("evidence at %s: %v\n%s", o.Name, err, out)

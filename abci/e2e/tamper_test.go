@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -17,8 +16,7 @@ func TestTamperedOrganisationsComeBack(t *testing.T) {
 	if os.Getenv("CHAINIFY_TAMPER") == "" {
 		t.Skip("takes minutes: run by make tamper (CHAINIFY_TAMPER=1)")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tamperNetworkLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, tamperNetworkLimit)
 	net := indexedNetwork(ctx, t)
 	good, odd := net.Organisations[0], net.Organisations[3]
 	deposits(ctx, t, good, 3)

@@ -61,8 +61,7 @@ func TestTPCCRunsUnmodified(t *testing.T) {
 		})
 	}
 	must(t, work.Wait())
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	want := tpccHistory
 	for _, payments := range paid {
 		want += payments

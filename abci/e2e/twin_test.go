@@ -26,13 +26,11 @@ func copyKeys(t *testing.T, net *harness.Network, o *harness.Organisation) (copi
 // block: it signs nothing there. When the others go on it comes back, and nobody signed twice.
 func TestALostVolumeSignsNothingTwice(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt, delta := net.Organisations[0], net.Organisations[1], net.Organisations[3]
 	deposits(ctx, t, bolt, 5)
-	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	must(t, acme.StopNode())
 	must(t, delta.StopNode())
 	must(t, acme.LoseData())
@@ -54,8 +52,7 @@ func TestALostVolumeSignsNothingTwice(t *testing.T) {
 		t.Errorf("acme signs at height %d, and may have signed up to %d before", h, before+1)
 	}
 	answered := load.stop()
-	_, err = harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, net.Organisations, 1)
 	allThere(ctx, t, net, answered)
 	if log := acme.NodeTail(10_000); strings.Contains(log, "conflicting vote from ourselves") {
 		t.Error("CometBFT found a vote of acme that contradicts its own")
@@ -68,8 +65,7 @@ func TestALostVolumeSignsNothingTwice(t *testing.T) {
 // least one of the two stops for good, and says so after a restart, too.
 func TestAPausedTwinStops(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
-	t.Cleanup(cancel)
+	ctx := underTest(t)
 	net := newNetwork(ctx, t)
 	acme, bolt := net.Organisations[0], net.Organisations[1]
 	spare, err := acme.AddSpare(ctx)

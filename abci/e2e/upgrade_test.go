@@ -31,8 +31,7 @@ const (
 // TestFourOrganisationsAreUpgradedOneByOne, receipts by TestReceiptsOfBothVersionsHold.
 func TestAnUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
-	t.Cleanup(cancel)
+	ctx := underTestFor(t, 2*testLimit)
 	net := newNetwork(ctx, t)
 	next := nextRelease(ctx, t)
 	acme, late := net.Organisations[0], net.Organisations[3]
@@ -58,8 +57,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 	caughtUp(ctx, t, net, late)
 	load.more(ctx, t, 20)
 	answered := load.stop()
-	_, err := harness.WaitSame(ctx, others, 1, catchUpLimit)
-	must(t, err)
+	waitSame(ctx, t, others, 1)
 	caughtUp(ctx, t, net, late)
 	allThere(ctx, t, net, answered)
 	checkSameTransactions(ctx, t, net)
