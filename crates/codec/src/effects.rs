@@ -156,8 +156,8 @@ pub fn merged_root<'a, P: Iterator<Item = KeyedLeaf<'a>>>(parts: impl IntoIterat
     }
 }
 
-/// The same of a DEPLOY transaction that succeeded, which may change definitions and whole tables
-/// without a leaf: `H("chainify/tx-deploy/1" ‖ tx_effects ‖ state root as it left it)`.
+/// The effects hash of a DEPLOY transaction that succeeded, which may change definitions and whole
+/// tables without a leaf: `H("chainify/tx-deploy/1" ‖ tx_effects ‖ state root as it left it)`.
 pub fn deploy_effects(tx_effects: &Hash, state_root: &Hash) -> Hash {
     sha256(&[b"chainify/tx-deploy/1", tx_effects, state_root])
 }

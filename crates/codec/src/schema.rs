@@ -26,7 +26,7 @@ pub struct Table {
 /// A column with its logical type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Of this column for good.
+    /// The ordinal belongs to this column for good (X9).
     pub ordinal: u16,
     /// Unquoted.
     pub name: String,
@@ -41,11 +41,11 @@ pub struct Column {
 /// A foreign key. It refuses other values of the columns that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// Of the table.
+    /// Columns of the table.
     pub columns: Vec<String>,
     /// The other one, `schema.name`.
     pub table: String,
-    /// Of the other one.
+    /// Columns of the referenced table.
     pub refers: Vec<String>,
     /// Its action when a row that it refers to is deleted.
     pub on_delete: OnDelete,
@@ -89,10 +89,10 @@ const PRECISION_MAX: u32 = 65;
 const SCALE_MAX: u32 = 38;
 /// Characters of a varchar.
 const LENGTH_MAX: u32 = 16_383;
-/// Of a key: an entry of PostgreSQL's index has at most 2,704 bytes.
+/// The largest key: an entry of PostgreSQL's index has at most 2,704 bytes.
 const KEY_BYTES_MAX: u32 = 2_600;
 const CHECKS_MAX: usize = 64;
-/// Of a check's line, and of the words in it.
+/// The largest line of a check.
 const LINE_BYTES_MAX: usize = 8_192;
 const DEPTH_MAX: usize = 16;
 

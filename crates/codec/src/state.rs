@@ -46,7 +46,7 @@ pub struct States<'a> {
 }
 
 impl<'a> States<'a> {
-    /// Of a table, at the ends of ascending blocks.
+    /// The states of a table, at the ends of ascending blocks.
     pub fn new(table: &str, blocks: &'a [i64]) -> Self {
         Self { blocks, hasher: LaneHasher::new(table), steps: vec![State::default(); blocks.len()] }
     }

@@ -34,7 +34,7 @@ pub fn decode(bytes: &[u8], columns: usize) -> Result<Vec<Option<&str>>, WireErr
     }
 }
 
-/// The same of a row of any number of columns.
+/// Decodes a row with any number of columns.
 pub fn decode_any(bytes: &[u8]) -> Result<Vec<Option<&str>>, WireError> {
     let mut reader = Reader::new(bytes);
     let count = usize::from(u16::from_be_bytes(reader.fixed("columns")?));

@@ -24,7 +24,7 @@ pub enum Part<'a> {
     Table {
         /// `schema.name`, unquoted.
         name: &'a str,
-        /// Of its definition.
+        /// The hash of its definition.
         schema_hash: Hash,
         /// Rows and lanes.
         state: State,

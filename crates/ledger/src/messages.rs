@@ -112,7 +112,7 @@ pub struct Proposal {
     /// The write set ([`crate::write_set`]) of an EFFECTS transaction, which has no statements.
     #[prost(bytes = "vec", tag = "8")]
     pub effects: Vec<u8>,
-    /// Of a PLAN transaction alone.
+    /// In PLAN transactions alone.
     #[prost(message, optional, tag = "9")]
     pub plan: Option<Plan>,
 }

@@ -89,7 +89,7 @@ pub struct SubmitResponse {
     /// In the order of the statements.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub ids: Vec<Vec<u8>>,
-    /// Of those that have one by the end of `wait_ms`.
+    /// The outcomes that are there at the end of `wait_ms`.
     #[prost(message, repeated, tag = "2")]
     pub outcomes: Vec<Outcome>,
 }
@@ -146,7 +146,7 @@ pub struct StatusResponse {
     pub organisations: u32,
     #[prost(uint32, tag = "11")]
     pub consent: u32,
-    /// Of an exclusion.
+    /// The reason of an exclusion.
     #[prost(string, tag = "15")]
     pub reason: String,
 }

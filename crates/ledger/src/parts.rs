@@ -10,10 +10,10 @@ use crate::{Hash, WireError};
 /// The input of a worker for its part.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PartRequest {
-    /// Of this database.
+    /// This organisation's name.
     #[prost(string, tag = "1")]
     pub chain_id: String,
-    /// Of the block.
+    /// The number of the block.
     #[prost(int64, tag = "2")]
     pub number: i64,
     /// As for `execute_block`.
@@ -37,7 +37,7 @@ pub struct PartRequest {
     /// Their bytes as ordered.
     #[prost(bytes = "vec", repeated, tag = "9")]
     pub bodies: Vec<Vec<u8>>,
-    /// Of the whole block, as for `execute_block`.
+    /// For the whole block, as for `execute_block`.
     #[prost(int32, repeated, tag = "10")]
     pub quarantined: Vec<i32>,
     /// As for `execute_block`.
@@ -50,7 +50,7 @@ pub struct PartRequest {
     /// takes no turns.
     #[prost(uint32, repeated, tag = "13")]
     pub runs: Vec<u32>,
-    /// Of the whole block, as for `execute_block`; they are among the quarantined ones.
+    /// For the whole block, as for `execute_block`; they are among the quarantined ones.
     #[prost(message, repeated, tag = "14")]
     pub refused: Vec<RefusedTransaction>,
 }
@@ -61,10 +61,10 @@ pub struct RefusedTransaction {
     /// Its position in the block.
     #[prost(uint32, tag = "1")]
     pub transaction: u32,
-    /// Of the outcome.
+    /// SQLSTATE of the outcome.
     #[prost(string, tag = "2")]
     pub sqlstate: String,
-    /// Of the outcome.
+    /// Message of the outcome.
     #[prost(string, tag = "3")]
     pub message: String,
 }

@@ -19,7 +19,7 @@ pub struct Step<'s> {
     pub table: &'s str,
     /// The row's key.
     pub pk: &'s [u8],
-    /// Of the version of the table.
+    /// Hashes rows of this version of the table.
     pub hasher: &'s LaneHasher,
     /// The row before the change; None of an INSERT.
     pub before: Option<&'s [u8]>,
@@ -75,7 +75,7 @@ pub struct Merged {
     pub effects_root: Hash,
     /// How many there are.
     pub effects_count: u32,
-    /// Of all parts.
+    /// The net changes of all parts.
     pub nets: Vec<Net>,
 }
 

@@ -62,7 +62,7 @@ pub enum Clause {
     Concurrently,
     /// A constraint made of an index that is there already.
     UsingIndex,
-    /// Of a function; empty when it is not said.
+    /// The language of a function; empty when the statement has none.
     Language(String),
     /// SET … FROM CURRENT of a function.
     FromCurrent,

@@ -215,7 +215,7 @@ pub enum Construct {
     LocalClasses(&'static str, String),
     /// A literal that reads the clock when it is parsed, as it is named in refusals.
     FrozenTime(String),
-    /// Of a newer PostgreSQL than those that the checker was made for.
+    /// A kind of a newer PostgreSQL, which the checker does not know.
     Unknown(&'static str),
 }
 
@@ -225,7 +225,7 @@ pub enum Distinct {
     /// It is not given.
     #[default]
     No,
-    /// Of whole rows.
+    /// Whole rows.
     All,
     /// DISTINCT ON.
     On(Vec<Term>),
@@ -402,7 +402,7 @@ impl Level {
         self.orders(&self.distinct, by)
     }
 
-    /// The same of the rows before DISTINCT ON drops some.
+    /// Whether terms order the rows totally before DISTINCT ON drops some.
     pub fn total_order_before_distinct(&self, by: &[Term]) -> bool {
         self.orders(&Distinct::No, by)
     }

@@ -85,9 +85,9 @@ pub enum Part {
     NoForceRowSecurity,
     Identity,
     DropExpression,
-    /// Of the table or view.
+    /// Storage options of the table or view.
     Options,
-    /// Of a column.
+    /// Options of a column.
     ColumnOptions,
     Logged,
     Tablespace,

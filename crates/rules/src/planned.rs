@@ -27,7 +27,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// Those of a plan made now, with the default for an end of 0. Errors: 22023.
+    /// The times of a planned transaction made now, with the default for an end of 0. Errors:
+    /// 22023.
     pub fn of_new(not_before: i64, expires: i64, now: i64) -> Result<Self, Refusal> {
         let start = not_before.max(now);
         let expires = if expires == 0 { start.saturating_add(DEFAULT_LIFE) } else { expires };

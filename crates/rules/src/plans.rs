@@ -64,7 +64,7 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// Those of a session that has run no client's transaction.
+    /// The state of a session that has run no client's transaction.
     pub const fn new() -> Self {
         Plans { executes: false, planned_under: Determinism::Strict, unchecked: false }
     }

@@ -23,7 +23,7 @@ pub trait Database {
 /// The agreement that a DEPLOY transaction takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deploys {
-    /// That of policies alone: an admin of one organisation changes definitions for all.
+    /// Only policies ask for agreement: an admin of one organisation changes definitions for all.
     #[default]
     Free,
     /// More than two thirds of the organisations (C6).

@@ -31,7 +31,7 @@ impl KeyValue {
 /// up or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Of this relation.
+    /// The relation that the declaration is about.
     pub relation: RelationId,
     /// The focus of its rows in this block.
     pub focus: Option<KeyId>,

@@ -31,7 +31,7 @@ impl Dependencies {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Those of either set.
+    /// The union of both sets.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -17,7 +17,7 @@ pub enum Range {
     Anything,
     /// One of these, none of which is NULL; at least one, at most [`VALUES_MAX`].
     OneOf(Vec<Value>),
-    /// Those between two ends, without NULL.
+    /// The values between two ends, without NULL.
     Between(Bound<Value>, Bound<Value>),
 }
 

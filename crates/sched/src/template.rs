@@ -96,13 +96,14 @@ impl Touched {
 /// One access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// To what.
+    /// The accessed target.
     pub target: Target,
     /// Whether it writes.
     pub write: bool,
-    /// Of a target `Keys` all.
+    /// The touched columns; in a target `Keys`, all.
     pub touched: Touched,
-    /// Where: all of these hold. Of a target `Keys`, only those of its key.
+    /// Conditions on the accessed rows, all of which hold. In a target `Keys`, only those of its
+    /// key.
     pub limits: Vec<KeyLimits>,
 }
 

@@ -59,7 +59,7 @@ pub enum Value {
     Array(Vec<Value>),
     /// The elements of another array.
     Elements(Vec<Value>),
-    /// Of a type without encoding, or too long to be looked at.
+    /// A value without encoding, or too long for one.
     Opaque,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Heap {
     pool: Arc<Pool>,
     /// Buffers that are full, each at its number.
     sealed: Arc<Vec<Option<Filled>>>,
-    /// Of each number: bytes of values that rows have, and bytes of the buffer in use.
+    /// For each buffer: bytes of values that rows have, and bytes of the buffer in use.
     counts: Vec<Counts>,
     tail: Option<(usize, Tail)>,
     free: Vec<usize>,

@@ -19,7 +19,7 @@ pub struct Memory {
     pub bytes: usize,
     /// Chunks.
     pub chunks: usize,
-    /// Those of them that snapshots share; 0 where the kernel alone knows.
+    /// Chunks of these that snapshots share; 0 where the kernel alone knows.
     pub chunks_shared: usize,
 }
 

@@ -255,7 +255,7 @@ impl Table {
         self.compact_slots(column, 0..self.slots)
     }
 
-    /// The same of some slots, for a writer who has other work between the pieces of a pass. A pass
+    /// Compacts some slots, for a writer who has other work between the pieces of a pass. A pass
     /// begins with slot 0.
     ///
     /// # Errors

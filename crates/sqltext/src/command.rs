@@ -11,9 +11,9 @@ pub const TABLES_MAX: usize = 1_000;
 /// A name as PostgreSQL keeps it: unquoted ones are in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
-    /// Of the schema.
+    /// The schema's name.
     pub schema: String,
-    /// Of the table in it.
+    /// The table's name in the schema.
     pub table: String,
 }
 

@@ -114,7 +114,7 @@ fn quoted(sql: &str) -> (String, usize) {
     pieces(sql, |rest| rest.find('\'').unwrap_or(rest.len()))
 }
 
-/// The same of a string in which a backslash takes the character after it along.
+/// The same for a string in which a backslash escapes the next character.
 fn escaped(sql: &str) -> (String, usize) {
     pieces(sql, |rest| {
         let bytes = rest.as_bytes();

@@ -50,7 +50,8 @@ pub(super) struct Conflicts {
 }
 
 impl Conflicts {
-    /// Those of a block, by index in the block, and the caller's number of each place, ascending.
+    /// The conflicts of a block, by index in the block, and the caller's number of each place,
+    /// ascending.
     pub fn of_block(block: &[Accesses], admitted: &[bool]) -> (Self, Vec<PlaceNumber>) {
         let mut found = sorted(block, admitted);
         merge_roles(&mut found);
@@ -66,8 +67,8 @@ impl Conflicts {
         (Self { names: (0..transactions).collect(), of, at }, places)
     }
 
-    /// Those of some of these transactions, ascending. `numbers` has room for each place, and
-    /// holds [`NONE`] everywhere before and after.
+    /// The conflicts of some of these transactions, ascending. `numbers` has room for each place,
+    /// and holds [`NONE`] everywhere before and after.
     ///
     /// Cost: linear in the accesses of these transactions.
     pub fn among(&self, members: &[u32], numbers: &mut [u32]) -> Self {

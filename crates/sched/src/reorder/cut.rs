@@ -12,7 +12,7 @@ use crate::lists::Lists;
 /// that all conflict with each other have 84.
 const UPDATES_TOO_MANY: u64 = 5;
 
-/// Of a group with too many cycles, so many transactions are one that is removed.
+/// In a group with too many cycles, one of this many transactions is removed.
 const REMOVED_OF: usize = 8;
 
 /// Which admitted transactions of the block are kept, and the steps that it took.

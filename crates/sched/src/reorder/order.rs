@@ -27,7 +27,7 @@ pub(super) fn take_turns(conflicts: &Conflicts, kept: &[bool]) -> Vec<TxIndex> {
 
 struct Turns<'a> {
     conflicts: &'a Conflicts,
-    /// Those without a place in the order so far.
+    /// The transactions without a place in the order so far.
     left: Vec<bool>,
     /// By place, how many of those left saw it.
     seers: Vec<u32>,
@@ -40,7 +40,7 @@ struct Turns<'a> {
     /// By transaction, how many places it writes blindly though an earlier one of `blind` is left.
     blind_waits: Vec<u32>,
     in_turn: BinaryHeap<Reverse<u32>>,
-    /// Those that no conflict holds, though they wait for their turn among blind writes.
+    /// Transactions without conflicts left, which wait only for earlier blind writers.
     free: BinaryHeap<Reverse<u32>>,
 }
 

@@ -105,7 +105,8 @@ struct KeyColumn {
 }
 
 impl KeyColumns {
-    /// Of a query with columns of these names. Raises when there is no such relation.
+    /// The keys of a relation in terms of a query's columns with these names. Raises when there is
+    /// no such relation.
     pub fn of(relation: pg_sys::Oid, names: &[String]) -> Self {
         let facts = facts(relation);
         let place = |column: i16| {

@@ -42,7 +42,7 @@ fn library_function(name: &CStr) -> NonNull<c_void> {
 /// Statements may come to these.
 #[derive(Default)]
 struct Body {
-    /// Of the statement being looked at.
+    /// The line of the statement being read.
     line: i32,
     expressions: Vec<Step>,
     /// Lines of statements that end transactions.

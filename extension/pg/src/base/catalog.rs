@@ -153,7 +153,7 @@ const TYPBASETYPE: i16 = 26;
 const PG_PROC_OID_INDEX: u32 = 2690;
 const PRONAME: i16 = 2;
 const PRONAMESPACE: i16 = 3;
-/// Of pg_constraint, after its first four columns and the flags.
+/// A column of pg_constraint, after its first four columns and the flags.
 const CONRELID: i16 = 5 + major::CONSTRAINT_FLAGS as i16;
 const CONTYPID: i16 = CONRELID + 1;
 /// pg_class.

@@ -11,7 +11,8 @@ pub struct CellTexts {
 }
 
 impl CellTexts {
-    /// Of these columns, in this order. Errors: 42703 for one that the relation does not have.
+    /// Texts of these columns, in this order. Errors: 42703 for one that the relation does not
+    /// have.
     pub fn new<'n>(
         relation: &Relation,
         names: impl Iterator<Item = &'n str>,

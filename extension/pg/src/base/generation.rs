@@ -234,7 +234,7 @@ fn types_count(hashes: &HashSet<u32>, next_before: u32) -> bool {
     !unknown.is_empty()
 }
 
-/// Of a type that got its number since the last look.
+/// Whether a type counts that got its OID since the last look.
 fn type_counts(of: pg_sys::Oid) -> bool {
     // SAFETY: the tuple is a row of pg_type and is released after its last use.
     unsafe {
