@@ -22,7 +22,7 @@ mod names;
 pub mod node_messages;
 mod outcomes;
 pub mod parts;
-pub mod plan;
+pub mod planned;
 mod read;
 pub mod receipt;
 pub mod seal;

@@ -5,7 +5,7 @@ use prost::Message;
 
 use crate::messages::{Agreement, ChainedTx, Client, Kind, Parameter, Proposal};
 use crate::names::{check_chain_id, check_organisation, check_role, check_text};
-use crate::plan::{action, Action};
+use crate::planned::{action, Action};
 use crate::write_set::{WriteSet, WRITE_SET_BYTES_MAX};
 use crate::{sha256, Hash, WireError};
 

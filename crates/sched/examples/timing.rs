@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use chainify_sched::template::{Access, KeyLimits, Limit, Operand, Template, Touched};
 use chainify_sched::value::{Class, Value};
-use chainify_sched::{graph, plan, AccessSet, Interval, Place, Target};
+use chainify_sched::{division, graph, AccessSet, Interval, Place, Target};
 
 /// A linear congruential generator: the same blocks every time.
 struct Numbers(u64);
@@ -78,14 +78,14 @@ fn main() {
         Workload { name: "hot rows", rows: 100_000, hot_per_mille: 200, ranges_per_mille: 0 },
         Workload { name: "ranges", rows: 1_000_000, hot_per_mille: 0, ranges_per_mille: 50 },
     ];
-    println!("workload  transactions accesses   edges components path  graph ms  ns/access  plan ms");
+    println!("workload  transactions accesses   edges components path  graph ms  ns/access  parts ms");
     for workload in &workloads {
         for transactions in [4096, 10_000, 40_000] {
             let (sets, accesses) = block(workload, transactions);
             let graph = graph::build(&sets);
             let costs = vec![1; transactions];
             let building = median(|| drop(std::hint::black_box(graph::build(&sets))));
-            let planning = median(|| drop(std::hint::black_box(plan::assign(&graph, &costs, 8))));
+            let planning = median(|| drop(std::hint::black_box(division::assign(&graph, &costs, 8))));
             let micros = |time: Duration| format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000);
             println!(
                 "{:<9} {transactions:>12} {accesses:>8} {:>7} {:>10} {:>4} {:>9} {:>10} {:>8}",

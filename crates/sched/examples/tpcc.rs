@@ -5,7 +5,7 @@
 
 #![expect(clippy::float_arithmetic, reason = "prints ratios, decides nothing")]
 
-use chainify_sched::plan::assign;
+use chainify_sched::division::assign;
 use chainify_sched::{graph, AccessSet, Dependency, Graph, Place, Target};
 
 const WAREHOUSES: u64 = 10;

@@ -9,12 +9,12 @@ use crate::{Graph, TxIndex};
 ///
 /// Invariant S4: every transaction is in exactly one part, and depends on none in another part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Division {
     parts: Vec<Vec<TxIndex>>,
     loads: Vec<u64>,
 }
 
-impl Plan {
+impl Division {
     /// The parts, each ascending; none is empty but that of an empty block. The first one is for
     /// the leader.
     pub fn parts(&self) -> &[Vec<TxIndex>] {
@@ -40,7 +40,7 @@ impl Plan {
 ///
 /// # Panics
 /// When there are not as many costs as transactions.
-pub fn assign(graph: &Graph, costs: &[u64], workers: u32) -> Plan {
+pub fn assign(graph: &Graph, costs: &[u64], workers: u32) -> Division {
     assert_eq!(costs.len(), graph.transactions() as usize, "one cost for each transaction");
     let cost_of = |component: u32| {
         let costs = graph.component(component).iter().map(|tx| costs[*tx as usize].max(1));
@@ -61,14 +61,14 @@ pub fn assign(graph: &Graph, costs: &[u64], workers: u32) -> Plan {
     collect(graph, &part_of, least)
 }
 
-fn collect(graph: &Graph, part_of: &[u32], loads: BinaryHeap<Reverse<(u64, u32)>>) -> Plan {
+fn collect(graph: &Graph, part_of: &[u32], loads: BinaryHeap<Reverse<(u64, u32)>>) -> Division {
     let mut loads: Vec<(u32, u64)> = loads.into_iter().map(|Reverse((load, part))| (part, load)).collect();
     loads.sort_unstable();
     let mut parts: Vec<Vec<TxIndex>> = vec![Vec::new(); loads.len()];
     for tx in 0..graph.transactions() {
         parts[part_of[graph.component_of(tx) as usize] as usize].push(tx);
     }
-    Plan { parts, loads: loads.into_iter().map(|(_, load)| load).collect() }
+    Division { parts, loads: loads.into_iter().map(|(_, load)| load).collect() }
 }
 
 /// Whether to run the parts beside each other rather than the block in the leader alone.
@@ -76,19 +76,19 @@ fn collect(graph: &Graph, part_of: &[u32], loads: BinaryHeap<Reverse<(u64, u32)>
 /// `part_cost`: what it takes to start one more part, to merge what it gives and to commit it, in
 /// the unit of the costs. It is worth it when the longest part and the cost of all but the leader's
 /// take less than the whole block. So a block of one component, or a small one, runs in the leader.
-pub fn worth_it(plan: &Plan, part_cost: u64) -> bool {
-    let whole = plan.loads.iter().copied().fold(0, u64::saturating_add);
-    let longest = plan.loads.iter().copied().max().unwrap_or(0);
-    let others = plan.loads.len().saturating_sub(1) as u64;
+pub fn worth_it(division: &Division, part_cost: u64) -> bool {
+    let whole = division.loads.iter().copied().fold(0, u64::saturating_add);
+    let longest = division.loads.iter().copied().max().unwrap_or(0);
+    let others = division.loads.len().saturating_sub(1) as u64;
     longest.saturating_add(part_cost.saturating_mul(others)) < whole
 }
 
 /// Whether the first transactions of a block leave it worth looking at the others: the longest part
 /// of them takes at most four fifths of all. Transactions of one component stay so however many
 /// transactions follow, so this costs an eighth of looking at all where there is nothing to be had.
-pub fn is_promising(plan: &Plan) -> bool {
-    let whole: u128 = plan.loads.iter().map(|load| u128::from(*load)).sum();
-    let longest = plan.loads.iter().copied().max().map_or(0, u128::from);
+pub fn is_promising(division: &Division) -> bool {
+    let whole: u128 = division.loads.iter().map(|load| u128::from(*load)).sum();
+    let longest = division.loads.iter().copied().max().map_or(0, u128::from);
     5 * longest <= 4 * whole
 }
 

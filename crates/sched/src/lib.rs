@@ -3,7 +3,7 @@
 //!
 //! The order of the block is the semantics. The rows that each transaction may read and write
 //! ([`AccessSet`]) give the graph of dependencies ([`graph::build`]) and independent parts
-//! ([`plan::assign`]). They change the time a block takes, and never its result.
+//! ([`division::assign`]). They change the time a block takes, and never its result.
 //!
 //! [`reorder`] computes the serialization order of EFFECTS transactions. That order does decide
 //! outcomes.
@@ -19,6 +19,7 @@ pub mod changes;
 pub mod cost;
 pub mod declared;
 mod dependency;
+pub mod division;
 pub mod explain;
 mod few;
 pub mod focus;
@@ -26,7 +27,6 @@ pub mod graph;
 mod interval;
 mod lists;
 mod place;
-pub mod plan;
 pub mod ranges;
 pub mod reorder;
 mod statement;
@@ -38,11 +38,11 @@ pub mod value;
 pub use access::{AccessSet, PLACES_MAX, TARGETS_MAX};
 pub use changes::Changes;
 pub use dependency::{Dependencies, Dependency};
+pub use division::Division;
 pub use focus::Focus;
 pub use graph::{Edge, Graph, STEPS_MAX};
 pub use interval::{Interval, KEY_BYTES_MAX};
 pub use place::{KeyId, Place, RelationId, Target, BOUNDS_MAX};
-pub use plan::Plan;
 
 /// The position of a transaction in its block, from 0.
 pub type TxIndex = u32;

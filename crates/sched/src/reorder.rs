@@ -13,8 +13,8 @@ mod cut;
 mod cycles;
 mod groups;
 mod input;
+mod order;
 mod second_chance;
-mod turns;
 mod victim;
 
 use crate::TxIndex;
@@ -62,7 +62,7 @@ pub fn reorder_within(block: &[Accesses], limits: &Limits) -> Reordering {
         second_chance::give_second_chances(&conflicts, &places, &admitted, &mut kept, limits.chance_steps);
     let accesses = block.iter().map(size).sum();
     let counts = Counts { accesses, cut_steps, chance_steps };
-    Reordering { order: turns::take_turns(&conflicts, &kept), victims, counts }
+    Reordering { order: order::order_of(&conflicts, &kept), victims, counts }
 }
 
 fn size(accesses: &Accesses) -> u64 {

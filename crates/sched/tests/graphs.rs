@@ -3,7 +3,7 @@
 use chainify_seeded::check;
 use std::ops::Bound;
 
-use chainify_sched::{graph, plan, AccessSet, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX};
+use chainify_sched::{division, graph, AccessSet, Dependencies, Graph, Interval, Place, Target, TxIndex, STEPS_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -194,14 +194,14 @@ fn parts_hold_every_transaction_once_and_do_not_depend_on_each_other() {
     check(1000, (blocks(), costs(), 0u32..6), |(sets, costs, workers)| {
         let (graph, model) = (graph::build(&sets), model(&sets));
         let costs = &costs[..sets.len()];
-        let plan = plan::assign(&graph, costs, workers);
-        prop_assert!(plan.parts().len() <= workers.max(1) as usize);
-        prop_assert!(sets.is_empty() || plan.parts().iter().all(|part| !part.is_empty()));
+        let division = division::assign(&graph, costs, workers);
+        prop_assert!(division.parts().len() <= workers.max(1) as usize);
+        prop_assert!(sets.is_empty() || division.parts().iter().all(|part| !part.is_empty()));
         let mut part_of = vec![None; sets.len()];
-        for (number, part) in plan.parts().iter().enumerate() {
+        for (number, part) in division.parts().iter().enumerate() {
             prop_assert!(part.is_sorted());
             let load: u64 = part.iter().map(|tx| costs[*tx as usize].max(1)).sum();
-            prop_assert_eq!(load, plan.loads()[number]);
+            prop_assert_eq!(load, division.loads()[number]);
             part.iter().for_each(|tx| assert_eq!(part_of[*tx as usize].replace(number), None));
         }
         prop_assert!(part_of.iter().all(Option::is_some));
@@ -210,17 +210,17 @@ fn parts_hold_every_transaction_once_and_do_not_depend_on_each_other() {
                 prop_assert!(kinds.is_empty() || part_of[earlier] == part_of[later]);
             }
         }
-        balanced(&graph, costs, &plan)
+        balanced(&graph, costs, &division)
     });
 }
 
 /// A part that is longer than the others was so before its last component only.
-fn balanced(graph: &Graph, costs: &[u64], plan: &plan::Plan) -> Result<(), TestCaseError> {
+fn balanced(graph: &Graph, costs: &[u64], division: &division::Division) -> Result<(), TestCaseError> {
     let cost = |component| graph.component(component).iter().map(|tx| costs[*tx as usize].max(1)).sum::<u64>();
     let largest = (0..graph.components()).map(cost).max().unwrap_or(0);
-    let (least, most) = (plan.loads().iter().min(), plan.loads().iter().max());
+    let (least, most) = (division.loads().iter().min(), division.loads().iter().max());
     let apart = most.zip(least).map_or(0, |(most, least)| most - least);
-    prop_assert!(apart <= largest, "loads {:?}, largest component {}", plan.loads(), largest);
+    prop_assert!(apart <= largest, "loads {:?}, largest component {}", division.loads(), largest);
     Ok(())
 }
 

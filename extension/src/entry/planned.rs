@@ -2,7 +2,7 @@
 //! (spec/sql-api.md, "For users").
 use chainify_ledger::messages::{Kind, Plan, PlanAction};
 use chainify_ledger::node_messages::{Outcome, Statement};
-use chainify_ledger::plan::{PLANNED_BYTES_MAX, TIME_MAX};
+use chainify_ledger::planned::{PLANNED_BYTES_MAX, TIME_MAX};
 use pgrx::datum::TimestampWithTimeZone;
 
 use crate::entry::client::{outcome_row, transaction_id};

@@ -3,7 +3,7 @@
 use chainify_agreement::Policy;
 use chainify_codec::{table_state, Hash, Lanes};
 use chainify_ledger::messages::{Kind, Proposal};
-use chainify_ledger::plan::{action, Action};
+use chainify_ledger::planned::{action, Action};
 use chainify_ledger::Transaction;
 use pgrx::JsonB;
 

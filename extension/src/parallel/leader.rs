@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use chainify_ledger::parts::{PartReport, PartRequest, RefusedTransaction};
 use chainify_sched::cost::fill_up;
-use chainify_sched::plan::{self, Plan};
+use chainify_sched::division::{self, Division};
 use chainify_sched::reorder::{Counts, LIMITS};
 use chainify_sched::{graph, AccessSet, Place, Target};
 use chainify_worker::parts::{paid, Pause};
@@ -91,13 +91,17 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(plan: &Plan, declared: ByTransaction) -> Self {
+    fn of(division: &Division, declared: ByTransaction) -> Self {
         let positions = |part: &Vec<u32>| part.iter().map(|tx| *tx as usize).collect();
         Parts {
-            members: plan.parts().iter().map(positions).collect(),
+            members: division.parts().iter().map(positions).collect(),
             declared,
-            first: plan.loads()[0].max(1),
-            whole: plan.loads().iter().copied().fold(0, u64::saturating_add),
+            first: division.loads()[0].max(1),
+            whole: division
+                .loads()
+                .iter()
+                .copied()
+                .fold(0, u64::saturating_add),
         }
     }
 }
@@ -133,7 +137,11 @@ fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option
         Some(DebugParts::KeptKeys) | None => {
             let promising = |sets: &[AccessSet], costs: &[u64]| {
                 debug.is_some()
-                    || plan::is_promising(&plan::assign(&graph::build(sets), costs, workers))
+                    || division::is_promising(&division::assign(
+                        &graph::build(sets),
+                        costs,
+                        workers,
+                    ))
             };
             let found = pinned(|| block_access::of_promising_block(transactions, promising));
             let (sets, costs) = found?;
@@ -141,15 +149,15 @@ fn divided(request: &Request, workers: u32, debug: Option<DebugParts>) -> Option
         }
     };
     let graph = graph::build(&sets);
-    let mut plan = plan::assign(&graph, &costs, workers);
-    if debug.is_none() && !plan::worth_it(&plan, PART_COST * mean(&costs)) {
+    let mut division = division::assign(&graph, &costs, workers);
+    if debug.is_none() && !division::worth_it(&division, PART_COST * mean(&costs)) {
         return None;
     }
-    let workers = workers_for(plan.parts().len() - 1) as u32;
-    if workers as usize + 1 < plan.parts().len() {
-        plan = plan::assign(&graph, &costs, workers + 1);
+    let workers = workers_for(division.parts().len() - 1) as u32;
+    if workers as usize + 1 < division.parts().len() {
+        division = division::assign(&graph, &costs, workers + 1);
     }
-    (plan.parts().len() > 1).then(|| Parts::of(&plan, declared))
+    (division.parts().len() > 1).then(|| Parts::of(&division, declared))
 }
 
 fn mean(costs: &[u64]) -> u64 {

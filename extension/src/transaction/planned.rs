@@ -16,7 +16,7 @@ use std::cell::Cell;
 use chainify_agreement::Policy;
 use chainify_codec::Hash;
 use chainify_ledger::messages::{Client, Plan};
-use chainify_ledger::plan::{action, Action};
+use chainify_ledger::planned::{action, Action};
 use chainify_ledger::Transaction;
 use chainify_rules::planned::{may_plan, State, Times};
 

@@ -12,20 +12,20 @@ use crate::TxIndex;
 /// a place, which they did not see, the first comes first, unless conflicts demand another order.
 ///
 /// Cost: O(n log n) for n transactions, and linear in the accesses.
-pub(super) fn take_turns(conflicts: &Conflicts, kept: &[bool]) -> Vec<TxIndex> {
-    let mut turns = Turns::new(conflicts, kept);
-    (0..conflicts.transactions()).for_each(|tx| turns.offer(tx));
+pub(super) fn order_of(conflicts: &Conflicts, kept: &[bool]) -> Vec<TxIndex> {
+    let mut positions = Positions::new(conflicts, kept);
+    (0..conflicts.transactions()).for_each(|tx| positions.offer(tx));
     let mut order = Vec::new();
-    while let Some(tx) = turns.next() {
+    while let Some(tx) = positions.next() {
         order.push(tx);
-        turns.place(tx);
+        positions.place(tx);
     }
     let count = kept.iter().filter(|kept| **kept).count();
     assert_eq!(order.len(), count, "the transactions that are kept have no cycle, so each gets its turn");
     order
 }
 
-struct Turns<'a> {
+struct Positions<'a> {
     conflicts: &'a Conflicts,
     /// The transactions without a place in the order so far.
     left: Vec<bool>,
@@ -44,7 +44,7 @@ struct Turns<'a> {
     free: BinaryHeap<Reverse<u32>>,
 }
 
-impl<'a> Turns<'a> {
+impl<'a> Positions<'a> {
     fn new(conflicts: &'a Conflicts, kept: &[bool]) -> Self {
         let places = conflicts.at.len();
         let here = |place: u32| conflicts.at.get(place).iter().filter(|access| kept[access.at() as usize]);

@@ -4,7 +4,7 @@
 
 mod database;
 
-use chainify_sched::{graph, plan, AccessSet, Graph, TxIndex};
+use chainify_sched::{division, graph, AccessSet, Graph, TxIndex};
 use chainify_seeded::check;
 use database::{Database, Outcome, Statement};
 use proptest::collection::vec;
@@ -66,9 +66,9 @@ fn every_order_that_the_graph_allows_gives_the_serial_result() {
 #[test]
 fn parts_that_do_not_see_each_other_merge_to_the_serial_result() {
     check(4000, (blocks(), 2u32..5), |((before, block), workers)| {
-        let plan = plan::assign(&graph_of(&block), &vec![1; block.len()], workers);
+        let division = division::assign(&graph_of(&block), &vec![1; block.len()], workers);
         let (mut merged, mut outcomes) = (before.clone(), vec![None; block.len()]);
-        for part in plan.parts() {
+        for part in division.parts() {
             let (after, of_part) = run(&before, &block, part);
             part.iter().for_each(|tx| outcomes[*tx as usize] = of_part[*tx as usize].clone());
             prop_assert!(merged.take_changes(&before, &after), "two parts changed one row");

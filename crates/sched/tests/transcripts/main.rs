@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use chainify_sched::explain::Explained;
-use chainify_sched::{graph, plan, AccessSet, Graph, TxIndex};
+use chainify_sched::{division, graph, AccessSet, Graph, TxIndex};
 use notation::Notation;
 
 /// The block that the commands of a file are about.
@@ -78,12 +78,12 @@ fn parts(graph: &Graph, arguments: &str) -> String {
     };
     let costs: Vec<u64> =
         argument("costs").split(',').filter(|cost| !cost.is_empty()).map(|cost| cost.parse().unwrap()).collect();
-    let plan = plan::assign(graph, &costs, argument("workers").parse().unwrap());
+    let division = division::assign(graph, &costs, argument("workers").parse().unwrap());
     let mut out = String::new();
-    for (number, (part, load)) in plan.parts().iter().zip(plan.loads()).enumerate() {
+    for (number, (part, load)) in division.parts().iter().zip(division.loads()).enumerate() {
         writeln!(out, "part {number}, load {load}:{}", names(part)).unwrap();
     }
-    let worth_it = plan::worth_it(&plan, argument("part_cost").parse().unwrap());
+    let worth_it = division::worth_it(&division, argument("part_cost").parse().unwrap());
     writeln!(out, "{}", if worth_it { "worth it" } else { "not worth it" }).unwrap();
     out
 }
