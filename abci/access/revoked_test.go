@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A credential on the list is taken no more from the next request on, also with a token, and so is
@@ -24,16 +26,16 @@ func TestRevokedTLSClientsAreRefused(t *testing.T) {
 	write := func(text string) {
 		t.Helper()
 		// another size each time: two changes may be of one moment of the file system's clock
-		must(t, os.WriteFile(path, []byte(text), 0o644))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write("# none yet\n")
 	list, err := OpenRevoked(path)
-	must(t, err)
+	must.Do(t, err)
 	tokens := filepath.Join(t.TempDir(), "tokens.json")
 	secret, err := AddToken(tokens, "till", "clerk", never)
-	must(t, err)
+	must.Do(t, err)
 	file, err := OpenTokens(tokens)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: file, TLSClients: map[string]string{"till": "clerk"}, Revoked: list}
 	authority := &x509.Certificate{SerialNumber: big.NewInt(0x77), RawSubjectPublicKeyInfo: []byte("the authority's")}
 	between := &x509.Certificate{SerialNumber: big.NewInt(0x88), RawSubjectPublicKeyInfo: []byte("one between")}
@@ -75,7 +77,7 @@ func TestRevokedTLSClientsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	must(t, os.Remove(path))
+	must.Do(t, os.Remove(path))
 	if err := ask(""); !errors.Is(err, ErrNoRevoked) {
 		t.Errorf("without the list: %v, want nobody let in", err)
 	}

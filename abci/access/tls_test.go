@@ -6,6 +6,8 @@ import (
 	"crypto/x509/pkix"
 	"net/url"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestNamesOfTLSClientsHaveRoles(t *testing.T) {
@@ -13,7 +15,7 @@ func TestNamesOfTLSClientsHaveRoles(t *testing.T) {
 		"till": "clerk", "till.acme.example": "clerk", "https://acme.example/office": "dba", "boss@acme.example": "boss",
 	}}
 	office, err := url.Parse("https://acme.example/office")
-	must(t, err)
+	must.Do(t, err)
 	for name, c := range map[string]struct {
 		leaf *x509.Certificate
 		want Client

@@ -9,22 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // never is when a token expires that does not.
 var never time.Time
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func withToken(t *testing.T, header string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest("GET", "http://localhost/", nil)
-	must(t, err)
+	must.Do(t, err)
 	if header != "" {
 		r.Header.Set("Authorization", header)
 	}
@@ -36,7 +31,7 @@ func withToken(t *testing.T, header string) *http.Request {
 func TestTokensAreAddedAndRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	tokens, err := OpenTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: tokens}
 	if somebody, err := a.Any(); somebody || err != nil {
 		t.Errorf("without a file: %t, %v", somebody, err)
@@ -44,7 +39,7 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 	secrets := map[string]string{}
 	for _, name := range []string{"till-3", "till-1", "office"} {
 		secrets[name], err = AddToken(path, name, "clerk of "+name, never)
-		must(t, err)
+		must.Do(t, err)
 	}
 	for name, secret := range secrets {
 		for _, header := range []string{"Bearer " + secret, "bearer  " + secret} {
@@ -54,7 +49,7 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 			}
 		}
 	}
-	must(t, RevokeToken(path, "till-1"))
+	must.Do(t, RevokeToken(path, "till-1"))
 	for _, header := range []string{"Bearer " + secrets["till-1"], "Bearer ", "Basic " + secrets["office"], secrets["office"], "Bearer x"} {
 		if c, err := a.Of(withToken(t, header)); err != ErrToken || c.Known() {
 			t.Errorf("%.7s…: %+v, %v, want refused", header, c, err)
@@ -68,9 +63,9 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 		t.Errorf("list %v, %v", list, err)
 	}
 	text, err := os.ReadFile(path)
-	must(t, err)
+	must.Do(t, err)
 	info, err := os.Stat(path)
-	must(t, err)
+	must.Do(t, err)
 	if strings.Contains(string(text), secrets["office"]) || info.Mode().Perm() != 0o600 {
 		t.Errorf("file of mode %o: %s", info.Mode().Perm(), text)
 	}
@@ -79,7 +74,7 @@ func TestTokensAreAddedAndRevoked(t *testing.T) {
 func TestTokensAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	_, err := AddToken(path, "till", "clerk", never)
-	must(t, err)
+	must.Do(t, err)
 	for name, err := range map[string]error{
 		"already":   second(AddToken(path, "till", "other", never)),
 		"no token":  RevokeToken(path, "office"),
@@ -96,8 +91,8 @@ func TestTokensAreRefused(t *testing.T) {
 		full.Tokens = append(full.Tokens, Token{Name: fmt.Sprintf("t%04d", i), Role: "clerk", SHA256: strings.Repeat("0", 64)})
 	}
 	text, err := json.Marshal(full)
-	must(t, err)
-	must(t, os.WriteFile(path, text, 0o600))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(path, text, 0o600))
 	if _, err := AddToken(path, "one-more", "clerk", never); err == nil || !strings.Contains(err.Error(), "1000") {
 		t.Errorf("beyond the bound: %v", err)
 	}
@@ -107,10 +102,10 @@ func TestTokensAreRefused(t *testing.T) {
 func TestATokensFileForAGroupToRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	token, err := AddToken(path, "till", "clerk", never)
-	must(t, err)
-	must(t, os.Chmod(path, 0o440))
+	must.Do(t, err)
+	must.Do(t, os.Chmod(path, 0o440))
 	tokens, err := OpenTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: tokens}
 	if c, err := a.Of(withToken(t, "Bearer "+token)); err != nil || !c.Known() {
 		t.Errorf("%+v, %v", c, err)
@@ -124,9 +119,9 @@ func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 	const secret = "clerk-secret-0123456789"
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	good, err := AddToken(path, "till", "clerk", never)
-	must(t, err)
+	must.Do(t, err)
 	tokens, err := OpenTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: tokens}
 	for name, text := range map[string]string{
 		"lines of an older version": "clerk " + secret,
@@ -140,13 +135,13 @@ func TestMalformedTokensFilesLetNobodyIn(t *testing.T) {
 		"for a group to change":     "",
 	} {
 		if mode, open := map[string]os.FileMode{"open to others": 0o644, "for a group to change": 0o660}[name]; open {
-			must(t, os.Remove(path))
+			must.Do(t, os.Remove(path))
 			_, err := AddToken(path, "till", "clerk", never)
-			must(t, err)
-			must(t, os.Chmod(path, mode))
+			must.Do(t, err)
+			must.Do(t, os.Chmod(path, mode))
 		} else {
-			must(t, os.WriteFile(path, []byte(text), 0o600))
-			must(t, os.Chmod(path, 0o600))
+			must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+			must.Do(t, os.Chmod(path, 0o600))
 		}
 		c, err := a.Of(withToken(t, "Bearer "+good))
 		if err == nil || c.Known() || strings.Contains(err.Error(), secret) {
@@ -166,7 +161,7 @@ func FuzzParseTokens(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(file{list})
-		must(t, err)
+		must.Do(t, err)
 		if same, err := parseTokens(again); err != nil || len(same) != len(list) {
 			t.Errorf("%q is accepted, and written again as %q: %v", text, again, err)
 		}
@@ -179,11 +174,11 @@ func TestTokensExpire(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	until := time.Date(2026, 3, 1, 12, 0, 0, 7, time.FixedZone("", 3600))
 	secret, err := AddToken(path, "till", "clerk", until)
-	must(t, err)
+	must.Do(t, err)
 	lasting, err := AddToken(path, "office", "dba", never)
-	must(t, err)
+	must.Do(t, err)
 	tokens, err := OpenTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: tokens}
 	for moment, want := range map[time.Time]error{
 		until.Add(-24 * time.Hour):        nil,
@@ -201,7 +196,7 @@ func TestTokensExpire(t *testing.T) {
 		}
 	}
 	list, err := ListTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	if list[0].Expires != nil || !list[1].Expires.Equal(until.Truncate(time.Second)) || list[1].Expires.Location() != time.UTC {
 		t.Errorf("tokens %+v", list)
 	}
@@ -211,16 +206,16 @@ func TestTokensExpire(t *testing.T) {
 func TestBrowsersShowTokensAsPasswords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	secret, err := AddToken(path, "anna", "chainify_reader", never)
-	must(t, err)
+	must.Do(t, err)
 	_, err = AddToken(path, "old", "auditor", time.Now().Add(-time.Hour))
-	must(t, err)
+	must.Do(t, err)
 	for role, want := range map[string]bool{"chainify_reader": true, "auditor": false, "clerk": false} {
 		if any, err := AnyToken(path, role, time.Now()); any != want || err != nil {
 			t.Errorf("a token for %s: %t, %v", role, any, err)
 		}
 	}
 	tokens, err := OpenTokens(path)
-	must(t, err)
+	must.Do(t, err)
 	a := &Access{Tokens: tokens}
 	for password, want := range map[string]error{secret: nil, "": ErrToken, "anna": ErrToken, secret + " ": ErrToken} {
 		r := withToken(t, "")

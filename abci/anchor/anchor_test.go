@@ -16,21 +16,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // digests are two of spec/vectors, of blocks 1 and 7.
 func digests(t *testing.T) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", "receipts.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var v struct {
 		Receipts []struct{ Receipt json.RawMessage }
 	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &v))
 	return [][]byte{v.Receipts[1].Receipt, v.Receipts[2].Receipt}
 }
 
@@ -97,15 +95,11 @@ func places(t *testing.T) map[string]struct {
 	listening := httptest.NewServer(s)
 	t.Cleanup(listening.Close)
 	web, err := NewHTTP(listening.URL+"/bucket/", "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return map[string]place{
 		"directory": {Directory(dir), func(name string, text []byte) {
 			_ = os.Remove(filepath.Join(dir, name))
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}},
 		"HTTP": {web, func(name string, text []byte) { s.mu.Lock(); defer s.mu.Unlock(); s.kept["/bucket/"+name] = text }},
 	}
@@ -156,9 +150,7 @@ func TestWhatAStoreLosesIsFound(t *testing.T) {
 	listening := httptest.NewServer(s)
 	defer listening.Close()
 	web, err := NewHTTP(listening.URL, "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a := New(Options{Source: &source{digest: digests(t)[0]}, Stores: []Store{web}, Every: time.Hour})
 	if err := a.Step(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "is not what was put there") {
 		t.Fatal(err)
@@ -173,9 +165,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	}
 	listening := httptest.NewServer(&server{kept: map[string][]byte{}})
 	web, err := NewHTTP(listening.URL, "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	digest := digests(t)[0]
 	if err := web.Put(t.Context(), "x", digest); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a wrong token: %v", err)
@@ -199,9 +189,7 @@ func TestTokensFollowNoRedirectInClear(t *testing.T) {
 	}))
 	defer store.Close()
 	h, err := NewHTTP(store.URL, "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h.client.Transport = store.Client().Transport
 	for what, ask := range map[string]func() error{
 		"get": func() error { _, err := h.Get(t.Context(), "1"); return err },

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Others may write into the directory of digests: a link may lead to a file without end, and the
@@ -15,9 +17,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	path := func(name string) string { return filepath.Join(string(d), name) }
 	err := errors.Join(d.Put(t.Context(), "regular", []byte("digest")), syscall.Mkfifo(path("pipe"), 0o600),
 		os.Symlink("regular", path("link")), os.Symlink("/dev/zero", path("zeros")), os.Mkdir(path("directory"), 0o700))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"pipe", "link", "zeros", "directory"} {
 		if text, err := d.Get(t.Context(), name); err == nil || errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is read: %q, %v", name, text, err)

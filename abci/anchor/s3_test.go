@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // s3 verifies signatures by itself, as AWS describes them, and keeps what is put in a bucket, as
@@ -153,9 +155,7 @@ func newS3(t *testing.T, s *s3) *url.URL {
 	listening := httptest.NewServer(s)
 	t.Cleanup(listening.Close)
 	base, err := url.Parse(listening.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return base
 }
 
@@ -169,9 +169,7 @@ func TestRequestsToS3AreSigned(t *testing.T) {
 	for _, c := range []struct{ path, session string }{{"/bucket", ""}, {"/bucket/of acme$/2026+1/", "for an hour"}} {
 		s := &s3{region: "eu-central-1", id: "AKID", secret: "secret", session: c.session}
 		store, err := NewS3(newS3(t, s).JoinPath(c.path).String(), s.region, always(NewCredentials(s.id, s.secret, s.session)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name := Name("trade-1", 1)
 		if _, err := store.Get(t.Context(), name); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: nothing is there: %v", c.path, err)
@@ -205,9 +203,7 @@ func TestS3RefusesWhoeverHasOtherKeys(t *testing.T) {
 		"no keys any more": {s.region, always(Credentials{}, os.ErrNotExist), "GET x: file does not exist"},
 	} {
 		store, err := NewS3(base, c.region, c.credentials)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = store.Put(t.Context(), "x", []byte("{}"))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // asked is a store in memory that notes for which files it is asked, and fails when that goes on
@@ -60,9 +62,7 @@ func uses(t *testing.T, d *database) map[string]func(Store) error {
 func forge(t *testing.T, m memory, first uint64, change func(*Manifest), key string) {
 	t.Helper()
 	forged, err := ParseManifest(m[ManifestName(chainID, first)])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	change(forged)
 	if key != "" {
 		forged.Sign(keyOf(key))
@@ -105,9 +105,7 @@ func TestAForgedManifestLeavesNoHole(t *testing.T) {
 	d.head.Certified = 40
 	m := &Manifest{Version: 1, ChainID: chainID, Organisation: "acme", First: 26, Last: 40, Previous: make([]byte, 32), PreviousHash: make([]byte, 32), Hash: d.blocks[39].Hash[:], Signature: make([]byte, 64)}
 	text, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	store[ManifestName(chainID, 26)] = text
 	if _, err := New(options(t, d, store)).Step(t.Context(), 0); !errors.Is(err, ErrFalse) || d.head.Archived != 25 {
 		t.Errorf("%v, archived up to %d", err, d.head.Archived)
@@ -138,9 +136,7 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 				}
 				before = &m
 				text, err := json.Marshal(&m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				return text
 			}}
 			err := do(store)

@@ -11,15 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
 func verified(t testing.TB, store Store) Verdict {
 	t.Helper()
 	v, err := Verify(t.Context(), store, chainID, authorities(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -188,22 +187,16 @@ func TestARunEndsWhileTheChainGrows(t *testing.T) {
 			t.Fatalf("a run archived up to %d, want one range up to %d: %v", last, want, err)
 		}
 	}
-	if err := a.Run(t.Context(), 0, func(m *Manifest) { t.Errorf("blocks up to %d are archived twice", m.Last) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Run(t.Context(), 0, func(m *Manifest) { t.Errorf("blocks up to %d are archived twice", m.Last) }))
 }
 
 // Files that a crash left half written are cleared away.
 func TestUnfinishedFilesGo(t *testing.T) {
 	store := Directory(t.TempDir())
 	left := filepath.Join(string(store), unfinished+"1")
-	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(left, []byte("half"), 0o600))
 	unlock, err := store.Lock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	unlock()
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
@@ -214,9 +207,7 @@ func TestUnfinishedFilesGo(t *testing.T) {
 func TestOneProcessArchivesInADirectory(t *testing.T) {
 	d := Directory(t.TempDir())
 	unlock, err := d.Lock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := d.Lock(); err == nil {
 		t.Error("two have it")
 	}
@@ -260,18 +251,12 @@ func tamper(t *testing.T, store Directory, name string, change func([]byte) []by
 	t.Helper()
 	path := filepath.Join(string(store), name)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.Remove(path))
 	if data = change(data); data == nil {
 		return
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
 }
 
 func flip(data []byte) []byte {
@@ -361,26 +346,18 @@ func TestASignedLieIsFound(t *testing.T) {
 		store := Directory(t.TempDir())
 		a := New(options(t, d, store))
 		m, err := a.begin(d.head, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		set := &fileSet{store: store, chainID: chainID, first: 1, goal: fileBytesGoal, group: groupBytes}
-		if err := lie(m, set, d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lie(m, set, d))
 		c := &checker{findings: &findings{}, authorities: authorities(t), first: 1}
 		all, err := writeColumns(t.Context(), d, set, m)
 		if err == nil {
 			err = errors.Join(writeBlocks(t.Context(), d, m, set, c), writeTransactions(t.Context(), d, set, c), writeChanges(t.Context(), d, set, c, all))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		m.Files, m.Hash = set.files, d.blocks[9].Hash[:]
 		m.Sign(keyOf("acme gateway"))
-		if err := putManifest(t.Context(), store, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, putManifest(t.Context(), store, m))
 		v := verified(t, store)
 		if len(v.Findings) == 0 || v.Findings[0].What != what {
 			t.Errorf("%s: %v", what, v.Findings)
@@ -429,9 +406,7 @@ func TestFetchGivesRowsByName(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, fmt.Sprint(kind, n))
 	}
 	want := []string{"blocks4", "transactions7", `{"id":0,"name":"naïve \"<&>\"","paid":9.5}`, "changes10"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -38,9 +39,7 @@ func founding() audit.Founding {
 func authorities(t testing.TB) audit.Authorities {
 	t.Helper()
 	a, err := founding().Authorities(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return a
 }
 
@@ -86,9 +85,7 @@ func newDatabaseOf(t testing.TB, blocks int, keys uint32) *database {
 func encoded(t testing.TB, columns ...canonical.Column) []byte {
 	t.Helper()
 	raw, err := canonical.AppendRow(nil, columns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return raw
 }
 
@@ -99,9 +96,7 @@ func (d *database) addBlock(t testing.TB, number uint64, previous wire.Hash) {
 		ChainID: chainID, Number: number, OrderHeight: number * 2, BlockTime: 1_700_000_000_000_000 + int64(number), Outcomes: wire.NewOutcomes(count), Previous: previous,
 	}}
 	root, err := Root(d.statesAt(number))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.Header.StateRoot = root
 	var ids []wire.TxID
 	var changes []*Change
@@ -247,9 +242,7 @@ func archived(t testing.TB, d *database) Directory {
 
 func archiveAll(t testing.TB, a *Archiver) (ranges int) {
 	t.Helper()
-	if err := a.Run(t.Context(), 0, func(*Manifest) { ranges++ }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Run(t.Context(), 0, func(*Manifest) { ranges++ }))
 	return ranges
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -20,17 +21,11 @@ func liar(t *testing.T, d *database, change func(*Manifest)) Directory {
 	store := Directory(t.TempDir())
 	a := New(options(t, d, store))
 	m, err := a.begin(d.head, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.write(t.Context(), m, authorities(t), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, a.write(t.Context(), m, authorities(t), nil))
 	change(m)
 	m.Sign(keyOf("acme gateway"))
-	if err := putManifest(t.Context(), store, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, putManifest(t.Context(), store, m))
 	return store
 }
 
@@ -71,25 +66,17 @@ func TestCellsByOtherNamesAreFound(t *testing.T) {
 	d := newDatabase(t, 9)
 	store := Directory(t.TempDir())
 	m, err := New(options(t, d, store)).begin(d.head, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set := &fileSet{store: store, chainID: chainID, first: 1, goal: fileBytesGoal, group: groupBytes}
 	c := &checker{findings: &findings{}, authorities: authorities(t), first: 1}
 	all, err := writeColumns(t.Context(), d, set, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	called := all.tables["public.t"][0].columns
 	called[2], called[3] = called[3], called[2]
-	if err := errors.Join(writeBlocks(t.Context(), d, m, set, c), writeTransactions(t.Context(), d, set, c), writeChanges(t.Context(), d, set, c, all)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(writeBlocks(t.Context(), d, m, set, c), writeTransactions(t.Context(), d, set, c), writeChanges(t.Context(), d, set, c, all)))
 	m.Files, m.Hash = set.files, d.blocks[8].Hash[:]
 	m.Sign(keyOf("acme gateway"))
-	if err := putManifest(t.Context(), store, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, putManifest(t.Context(), store, m))
 	if v := verified(t, store); len(v.Findings) == 0 || v.Findings[0].What != "cells" {
 		t.Errorf("%+v", v)
 	}
@@ -121,9 +108,7 @@ func TestNamesWithoutAProofAreTold(t *testing.T) {
 			d.states[1].Text += "\ncolumn 2 other text"
 			for _, b := range d.blocks {
 				root, err := Root(d.statesAt(b.Header.Number))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				b.Header.StateRoot = root
 			}
 			rechain(d)
@@ -167,9 +152,7 @@ func TestFalseDefinitionsAreFound(t *testing.T) {
 	digest := func(change func(*audit.Receipt)) func(*Definitions) {
 		return func(d *Definitions) {
 			r, err := audit.Parse(d.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			change(r)
 			if d.Digest, err = json.Marshal(r); err != nil {
 				t.Fatal(err)
@@ -214,9 +197,7 @@ func TestTheVersionOfAManifestIsSigned(t *testing.T) {
 		changed := maps.Clone(store)
 		at := ManifestName(chainID, 1)
 		m, err := ParseManifest(changed[at])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		change(m)
 		if changed[at], err = m.encode(); err != nil {
 			t.Fatal(err)

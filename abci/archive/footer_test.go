@@ -10,6 +10,8 @@ import (
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // withFooter is a file with another footer.
@@ -34,14 +36,10 @@ func falseFooters(t testing.TB) map[string][]byte {
 	}
 	nested.Schema[0].NumChildren = thrift.New(int32(8))
 	shallow, err := thrift.Marshal(new(thrift.CompactProtocol), nested)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	nested.Schema = make([]format.SchemaElement, elementsMax)
 	long, err := thrift.Marshal(new(thrift.CompactProtocol), nested)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return map[string][]byte{
 		"a list of 2147483647 elements": groups(1<<31 - 1),
 		"a list of 131073 elements":     append(groups(elementsMax+1), make([]byte, elementsMax+1)...),
@@ -65,9 +63,7 @@ func TestFalseFootersAreRefused(t *testing.T) {
 		}
 	}
 	footer, err := footerOf(vector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := readRows(withFooter(vector, footer), func(*changeRow) error { return nil }); err != nil {
 		t.Errorf("the footer as it is: %v", err)
 	}
@@ -94,13 +90,9 @@ func TestOwnFootersAreTaken(t *testing.T) {
 	}
 	for _, path := range paths {
 		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		footer, err := footerOf(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if rest, err := walkStruct(footer); err != nil || len(rest) > 0 {
 			t.Errorf("%s: %d bytes are left, %v", path, len(rest), err)
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A manifest that is read is one that is written the same, but for its spelling.
@@ -19,9 +21,7 @@ func FuzzParseManifest(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		other, err := ParseManifest(again)
 		if err != nil || !bytes.Equal(other.Signed(), m.Signed()) {
 			t.Errorf("%s gives %s: %v", text, again, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // allocatedMost is more than reading a small file takes, and less than the files below ask for.
@@ -23,9 +25,7 @@ func TestAFileThatAsksForMemoryIsRefused(t *testing.T) {
 	footer := bytes.Clone(vector)
 	copy(footer[len(footer)-footerEnd:], "\xff\xff\xff\xff")
 	page, err := os.ReadFile(filepath.Join("testdata", "page_larger_than_its_file.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, file := range map[string][]byte{"footer": footer, "a page": page, "no data page of version 1": encodedOtherwise(t)} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -48,9 +48,7 @@ func encodedOtherwise(t *testing.T) []byte {
 	if _, err := w.Write(make([]changeRow, 9)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -65,9 +63,7 @@ func TestAPageThatGrowsIsRefused(t *testing.T) {
 	if _, err := w.Write(noise); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if out.Len() <= pageCounted {
 		t.Fatalf("the page has %d bytes", out.Len())
 	}

@@ -6,20 +6,18 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Only regular files of a directory are read: a link may lead to a file without end, and the other
 // end of a pipe may never be opened.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	d := Directory(t.TempDir())
-	if err := d.Put(t.Context(), "regular", []byte("content")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Put(t.Context(), "regular", []byte("content")))
 	path := func(name string) string { return filepath.Join(string(d), name) }
 	large, err := os.Create(path("large"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := errors.Join(
 		large.Truncate(FileBytesMax+1), large.Close(), os.Mkdir(path("directory"), 0o700), syscall.Mkfifo(path("pipe"), 0o600),
 		os.Symlink("regular", path("link")), os.Symlink("/dev/zero", path("zeros")), os.Symlink("pipe", path(lockName)),

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // vectors is a small archive with its genesis, which audit/test.py checks as well. The one of
@@ -21,9 +23,7 @@ const (
 func writeVectors(t *testing.T) {
 	t.Helper()
 	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	must(os.RemoveAll(vectors))
 	must(os.MkdirAll(vectors, 0o755))
@@ -58,9 +58,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		m, err := next(t.Context(), Directory(place), chainID, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		recorded, err := os.ReadFile(filepath.Join(place, "signed.hex"))
 		if got := hex.EncodeToString(m.Signed()) + "\n"; err != nil || got != string(recorded) {
 			t.Errorf("%s, want %s (%v)", got, recorded, err)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 type authorityVector struct {
@@ -36,13 +38,9 @@ type vector struct {
 func vectors(t *testing.T) (receipts, forged []vector) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", "receipts.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var v struct{ Receipts, Forged []vector }
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &v))
 	return v.Receipts, v.Forged
 }
 
@@ -83,16 +81,12 @@ func TestEveryFieldOfAReceiptCounts(t *testing.T) {
 	receipts, _ := vectors(t)
 	for i, v := range receipts {
 		var whole any
-		if err := json.Unmarshal(v.Receipt, &whole); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(v.Receipt, &whole))
 		tried := 0
 		mutate(whole, "", i == 5, func(where string) {
 			tried++
 			text, err := json.Marshal(whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			wrong := verdict(text, v.Authority.authority())
 			if wrong == nil {
 				t.Errorf("%s: %s changed, and it holds", v.Name, where)
@@ -220,9 +214,7 @@ func FuzzReceipt(f *testing.F) {
 		}
 		r.Check(authority) // must not panic, whatever it finds
 		again, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := Parse(again); err != nil {
 			t.Fatalf("written again it is not read: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -109,27 +110,19 @@ func makeEvidence(t *testing.T) evidenceFile {
 func TestEvidenceVectors(t *testing.T) {
 	made := makeEvidence(t)
 	text, err := json.MarshalIndent(made, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text = append(text, '\n'); os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(evidenceVectors, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(evidenceVectors, text, 0o644))
 	}
 	kept, err := os.ReadFile(evidenceVectors)
 	if err != nil || string(kept) != string(text) {
 		t.Fatalf("%s is not what is made here (%v); UPDATE_VECTORS=1 rewrites it", evidenceVectors, err)
 	}
 	record, err := ParseGovernance(made.Record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	founding := makeGovernance(t).founding()
 	all, err := founding.Authorities(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range made.Cases {
 		if field := evidenceWrong(c.Evidence, all); field != c.Field {
 			t.Errorf("%s: wrong is %q, want %q", c.Name, field, c.Field)
@@ -154,13 +147,9 @@ func evidenceWrong(text []byte, all Authorities) string {
 func TestEvidenceHoldsAsAWhole(t *testing.T) {
 	made := makeEvidence(t)
 	record, err := ParseGovernance(made.Record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all, err := makeGovernance(t).founding().Authorities(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	good := made.Cases[0].Evidence
 	for i := range good {
 		changed := bytes.Clone(good)
@@ -191,9 +180,7 @@ func FuzzEvidence(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := ParseEvidence(again); err != nil {
 			t.Fatalf("what was read is refused when written: %v", err)
 		}

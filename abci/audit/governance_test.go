@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -77,9 +78,7 @@ func digestOf(t *testing.T, number, height uint64, keys ...string) json.RawMessa
 	r := &Receipt{Version: Version, ChainID: "trade-1", Block: Block{Number: number, OrderHeight: height, BlockTime: 1_700_000_000_000_000, TxCount: 1, Outcomes: hexBytes{1}}}
 	r.Block.Previous[0] = byte(number)
 	header, err := r.Block.header(r.ChainID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Hash = hash(header.Hash())
 	for _, name := range keys {
 		organisation, _, _ := strings.Cut(name, " ")
@@ -96,9 +95,7 @@ func digestOf(t *testing.T, number, height uint64, keys ...string) json.RawMessa
 func encoded(t *testing.T, v any) json.RawMessage {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -228,22 +225,16 @@ func makeGovernance(t *testing.T) governanceFile {
 // own.
 func TestGovernanceIsFollowedFromTheGenesis(t *testing.T) {
 	text, err := json.MarshalIndent(makeGovernance(t), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text = append(text, '\n'); os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(governanceVectors, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(governanceVectors, text, 0o644))
 	}
 	kept, err := os.ReadFile(governanceVectors)
 	if err != nil || string(kept) != string(text) {
 		t.Fatalf("%s is not what is made here (%v); UPDATE_VECTORS=1 rewrites it", governanceVectors, err)
 	}
 	var f governanceFile
-	if err := json.Unmarshal(kept, &f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(kept, &f))
 	for _, c := range f.Cases {
 		record, err := ParseGovernance(c.Record)
 		if err != nil {
@@ -279,9 +270,7 @@ func TestGovernanceIsFollowedFromTheGenesis(t *testing.T) {
 func TestEveryFieldOfARecordCounts(t *testing.T) {
 	f := makeGovernance(t)
 	var whole any
-	if err := json.Unmarshal(f.Cases[1].Record, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(f.Cases[1].Record, &whole))
 	mutate(whole, "", false, func(where string) {
 		if strings.HasSuffix(where, "from_block") {
 			return // nobody signs it: it has to come from somebody trusted

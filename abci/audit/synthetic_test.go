@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -32,9 +33,7 @@ sys.exit(audit.main())
 func under(t *testing.T, digest json.RawMessage, p wire.Protocol) json.RawMessage {
 	t.Helper()
 	r := &Receipt{}
-	if err := json.Unmarshal(digest, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(digest, r))
 	for i := range r.Certificate.Votes {
 		v := &r.Certificate.Votes[i]
 		v.Extension = wire.NewEffectsVote(wire.Key{Number: r.Block.Number, Protocol: p}, v.Organisation, wire.Hash(r.Hash)).Encode()
@@ -65,18 +64,14 @@ func TestReceiptsOfBothVersionsHold(t *testing.T) {
 		approvedBy(10, change, "acme gateway", "bolt gateway", "cargo gateway"),
 	}}
 	authorities, err := founding.Authorities(&record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	first := digestOf(t, 9, 90, "acme validator", "bolt validator", "cargo validator")
 	later := under(t, digestOf(t, 11, 110, "acme validator", "bolt validator", "cargo validator"), 2)
 	mixed := strings.Replace(string(later), "fe00000002", "fe00000003", 1)
 	dir := t.TempDir()
 	write := func(name string, text []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	script, genesisFile, recordFile := write("next.py", []byte(next)), write("genesis.json", encoded(t, genesis)), write("record.json", encoded(t, record))
@@ -85,9 +80,7 @@ func TestReceiptsOfBothVersionsHold(t *testing.T) {
 		holds  bool
 	}{"first": {first, true}, "next": {later, true}, "mixed": {[]byte(mixed), false}} {
 		r, err := Parse(c.digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if wrong := r.Check(authorities.For(r.Block.Number)); (len(wrong) == 0) != c.holds {
 			t.Errorf("%s, in Go: %v", name, wrong)
 		}

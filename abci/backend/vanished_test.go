@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // The kernel was told all limits of a connection over TCP. One over a Unix socket has none.
@@ -12,23 +14,17 @@ func TestDialSetsTheLimitsOfAConnection(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		address := map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"}[network]
 		l, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer l.Close()
 		conn, err := Dial(t.Context(), network, l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer conn.Close()
 		over, ok := conn.(*net.TCPConn)
 		if !ok {
 			continue
 		}
 		raw, err := over.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, option := range []struct {
 			name              string
 			level, of, wanted int

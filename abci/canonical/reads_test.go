@@ -3,6 +3,7 @@ package canonical
 import (
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -38,15 +39,11 @@ func TestValuesAreOrderedByKind(t *testing.T) {
 func TestARowLiesInAReadWithinAllBounds(t *testing.T) {
 	number := func(n int64) []byte {
 		raw, err := (&Value{Tag: Integer, Number: n}).Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return raw
 	}
 	row, err := AppendRow(nil, []Column{{1, Value{Tag: Integer, Number: 5}}, {2, Value{Tag: Text, Text: "x"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	bound := func(ordinal uint16, lower, upper wire.End) wire.Bound {
 		return wire.Bound{Ordinal: ordinal, Lower: lower, Upper: upper}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -108,9 +109,7 @@ func TestVectorsOfSchemas(t *testing.T) {
 			Name string
 			tableVector
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(raw, &c))
 		if text, err := SchemaText(c.table()); !errors.Is(err, ErrValue) {
 			t.Errorf("%s: %q, %v", c.Name, text, err)
 		}

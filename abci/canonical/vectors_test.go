@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -28,9 +29,7 @@ func (b *hexBytes) UnmarshalText(text []byte) (err error) {
 func readVectors(t *testing.T, name string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
@@ -352,9 +351,7 @@ func TestVectorsOfStates(t *testing.T) {
 		var all []*Procedure
 		for _, read := range c.Procedures {
 			types, err := ParseSignature(read.Signature)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			p := &Procedure{Name: read.Name, Types: types}
 			for _, d := range read.Digests {
 				p.Digests = append(p.Digests, Digest{d.Engine, d.Digest})

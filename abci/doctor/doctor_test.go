@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -29,26 +30,18 @@ type patient struct {
 func newPatient(t *testing.T) *patient {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	dir, err := os.MkdirTemp("", "chainify-doctor") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	homes, err := config.Testnet{
 		Dir: dir, Organisations: []string{"acme"}, ChainID: "test", BasePort: min(port, 60_000), DSNTemplate: "host=/nowhere dbname=bank user=chainify_login", Now: time.Now(),
 	}.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := config.Load(string(homes[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &patient{T: t, home: homes[0], config: c}
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/explorer"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 //go:embed testdata/probe.html
@@ -121,9 +122,7 @@ func (w *world) measured(pages []string) {
 	t := w.t
 	t.Helper()
 	list, err := json.Marshal(pages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.wrap(func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/probe" {
 			rw.Header().Set("Content-Type", "text/html")

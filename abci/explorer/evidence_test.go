@@ -13,6 +13,7 @@ import (
 	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend/postgres/pages"
 	"github.com/chainify-db/chainify/abci/explorer"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -24,9 +25,7 @@ func TestEvidenceIsShownAndGiven(t *testing.T) {
 	}
 	kept := &wire.EvidenceResponse{ChainId: "trade"}
 	ledger, err := pages.Open("host=/nowhere dbname=none connect_timeout=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := explorer.New(explorer.Options{
 		Ledger: ledger, Log: slog.New(slog.DiscardHandler),
 		Status: func(context.Context) *wire.StatusResponse {
@@ -39,9 +38,7 @@ func TestEvidenceIsShownAndGiven(t *testing.T) {
 	get := func(path string) string {
 		t.Helper()
 		answer, err := http.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"github.com/chainify-db/chainify/abci/explorer"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // addresses are all pages of the world, those with something to show first.
@@ -320,9 +321,7 @@ func TestWhoMayAsk(t *testing.T) {
 func parse(t *testing.T, text string) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return doc
 }
 

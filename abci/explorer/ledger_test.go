@@ -20,6 +20,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend/postgres/pages"
 	"github.com/chainify-db/chainify/abci/explorer"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -117,9 +118,7 @@ func sharedWorld(t *testing.T) (w *world, digest string) {
 		err = admin.QueryRow(t.Context(), `SELECT chainify.procedure_digest('public.take(bigint, bigint)')`).Scan(&digest)
 		_ = admin.Close(context.Background())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.deploy("ATTACH TABLE public.stock ENCODING 2")
 	w.deploy("ATTACH PROCEDURE public.take (bigint, bigint) ENCODING 2 MARIADB " + otherDigest + " POSTGRESQL " + digest)
 	return w, digest
@@ -134,9 +133,7 @@ func emptyWorld(t *testing.T) *world {
 	w.status = &wire.StatusResponse{Organisation: "acme", ChainId: "trade", State: "serving", Peers: 3, Organisations: 4, Consent: 3}
 	w.hash = make([]byte, len(wire.Hash{}))
 	conn, err := pgx.Connect(t.Context(), w.dsn+" user=explorer_node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	w.node = conn
 	if _, err := conn.Exec(t.Context(), `SELECT chainify_node.init('trade', 'acme')`); err != nil {

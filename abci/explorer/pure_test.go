@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestCompareShowsWhatDiffers(t *testing.T) {
@@ -181,9 +183,7 @@ func TestAPlanThatFailedSaysWhy(t *testing.T) {
 	kind, sql, who, state, reason := "plan", "SELECT chainify.execute_planned('x')", "acme", "23505", "duplicate key"
 	plan := Transaction{Block: 7, ID: make([]byte, 32), Organisation: &who, Role: &who, Kind: &kind, SQL: &sql, Succeeded: true, SQLState: &state, Error: &reason}
 	var out strings.Builder
-	if err := pages["transaction"].ExecuteTemplate(&out, "page", page{Body: transactionBody{Receipts: true, Transaction: plan}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pages["transaction"].ExecuteTemplate(&out, "page", page{Body: transactionBody{Receipts: true, Transaction: plan}}))
 	for _, want := range []string{">Planned transaction</h2>", "The planned statements failed: duplicate key", "SQLSTATE 23505"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)

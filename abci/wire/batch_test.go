@@ -14,6 +14,7 @@ import (
 	"github.com/oasisprotocol/curve25519-voi/curve/scalar"
 	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 
@@ -79,13 +80,9 @@ func signedMixed(t testing.TB, torsion, other *curve.EdwardsPoint, nonce uint64)
 	message := ProposalSignBytes("bank", tx.Chained.Proposal.Proposal)
 	hash := sha512.Sum512(append(append(bytes.Clone(ofR), key...), message...))
 	k, err := scalar.NewFromBytesModOrderWide(hash[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := make([]byte, 32)
-	if err := k.Add(k.Mul(k, a), r).ToBytes(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Add(k.Mul(k, a), r).ToBytes(s))
 	tx.Chained.Proposal.Signature = append(ofR, s...)
 	return tx
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func testClientChange() *ClientChange {
@@ -53,9 +55,7 @@ func TestBatchesOfProposals(t *testing.T) {
 		p := testProposal()
 		p.Nonce = nonce
 		tx, err := DecodeSignedProposal(SignProposal(testKey(i), p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return tx
 	}
 	var txs []BundledTx
@@ -63,9 +63,7 @@ func TestBatchesOfProposals(t *testing.T) {
 		txs = append(txs, sign(i%3+1, uint64(i)))
 	}
 	vouched, err := checkChainedTx(chain(testProposal()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	txs[4] = vouched
 	if !VerifyProposals("bank", txs) || FirstWrongProposal("bank", txs) != -1 || !VerifyProposals("bank", nil) {
 		t.Fatal("a right batch is wrong")

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // registryVectors are spec/vectors/registry.json: in each case what is signed, then the bytes that
@@ -283,9 +285,7 @@ func decodesAgain(t *testing.T, name string, ordered []byte) {
 func TestVectorsOfTheRegistry(t *testing.T) {
 	path := filepath.Join("..", "..", "spec", "vectors", "registry.json")
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var v registryVectors
 	readVectors(t, "registry", &v)
 	for _, c := range v.Governance {
@@ -304,14 +304,10 @@ func TestVectorsOfTheRegistry(t *testing.T) {
 		c.fill(t)
 	}
 	after, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after = append(after, '\n')
 	if os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, after, 0o644))
 	} else if !bytes.Equal(after, before) {
 		t.Errorf("registry.json is not what the implementation gives: UPDATE_VECTORS=1 rewrites it, git diff shows what differs")
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 
@@ -220,9 +221,7 @@ func TestTheLibraryEncodesTheOneSpelling(t *testing.T) {
 func generated(t testing.TB, m protoreflect.MessageDescriptor) proto.Message {
 	t.Helper()
 	found, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found.New().Interface()
 }
 
@@ -272,27 +271,19 @@ func TestVectorsOfMessages(t *testing.T) {
 		for one := range alternatives {
 			c := messageVector{Message: string(m.Name()), Fields: (&filler{}).message(m, one)}
 			message := generated(t, m)
-			if err := proto.Unmarshal(encodeValues(c.Fields), message); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proto.Unmarshal(encodeValues(c.Fields), message))
 			c.Encoded = Encode(message)
 			now.Cases = append(now.Cases, c)
 		}
 	}
 	after, err := json.MarshalIndent(now, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after = append(after, '\n')
 	if os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, after, 0o644))
 	}
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !bytes.Equal(after, before) {
 		t.Error("messages.json is not what the implementation gives: UPDATE_VECTORS=1 rewrites it, git diff shows what differs")
 	}

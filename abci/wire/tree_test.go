@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // signTogether makes n transactions that one client signed together.
@@ -136,9 +138,7 @@ func TestSignaturesOfSeveralHaveOneSpelling(t *testing.T) {
 // A batch of transactions signed in every way names the first that is wrong.
 func TestBatchesOfAllSignatures(t *testing.T) {
 	vouched, err := checkChainedTx(chain(testProposal()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	txs := slices.Concat(signTogether(t, testKey(1), 5, 0), ordinary(t, 4, 2), []BundledTx{vouched}, signTogether(t, testKey(2), 3, 50), signTogether(t, testKey(1), 2, 60))
 	slices.Reverse(txs[3:8])
 	if n := len(claimsOf("bank", txs)); !VerifyProposals("bank", txs) || FirstWrongProposal("bank", txs) != -1 || n != 1+4+1+1 {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // hexBytes is a byte string as the vectors write it.
@@ -26,9 +28,7 @@ func (b *hexBytes) UnmarshalText(text []byte) (err error) {
 func readVectors(t *testing.T, name string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "spec", "vectors", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func testKey(seed byte) ed25519.PrivateKey {
@@ -42,9 +44,7 @@ func testExtendedVote() *ExtendedVote {
 func TestBundleRoundTrip(t *testing.T) {
 	raw := SignBundle(testKey(1), testBundle())
 	tx, err := DecodeOrderedTx(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signed := tx.GetBundle()
 	if !VerifyBundle(testKey(1).Public().(ed25519.PublicKey), "bank", signed) {
 		t.Fatal("own signature refused")
@@ -53,9 +53,7 @@ func TestBundleRoundTrip(t *testing.T) {
 		t.Fatal("signature accepted for another chain")
 	}
 	bundle, txs, err := DecodeBundle(signed.Bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if bundle.Sequence != 3 || len(txs) != 2 {
 		t.Fatalf("sequence %d with %d transactions, want 3 with 2", bundle.Sequence, len(txs))
 	}
@@ -273,13 +271,9 @@ func TestBlockBufferRoundTrip(t *testing.T) {
 func TestFrames(t *testing.T) {
 	var buffer bytes.Buffer
 	request := &NodeRequest{Request: 4, Body: &NodeRequest_Wait{Wait: &WaitRequest{Ids: [][]byte{make([]byte, 32)}}}}
-	if err := WriteMessage(&buffer, request); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteMessage(&buffer, request))
 	raw, err := ReadFrame(&buffer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if back, err := DecodeNodeRequest(raw); err != nil || !proto.Equal(back, request) {
 		t.Fatalf("%v, %v", back, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func testInt(n int64) []byte {
@@ -36,9 +38,7 @@ func testWriteSet() *WriteSet {
 func TestWriteSetRoundTrip(t *testing.T) {
 	raw := testWriteSet().Encode()
 	s, err := DecodeWriteSet(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := fmt.Sprintf("%+v", s), fmt.Sprintf("%+v", testWriteSet()); got != want {
 		t.Errorf("decoded as %s, want %s", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -28,9 +29,7 @@ func TestTransactionsTogetherAreThoseOneByOne(t *testing.T) {
 			b.carefully = 2
 		}
 		x, err := b.Execute(t.Context(), block(2, wire.Kind_KIND_SQL, statements...), at.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return x
 	}
 	together, alone := run(false), run(true)
@@ -61,9 +60,7 @@ func TestOneOfSeveralThatDoesNotEndIsNamed(t *testing.T) {
 	if err == nil {
 		_, err = tx.Exec("SELECT * FROM " + o.name + ".items WHERE id = 1 FOR UPDATE")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stuck := block(2, wire.Kind_KIND_SQL, "INSERT INTO items (id, name) VALUES (2, 'two')", "UPDATE items SET name = 'stuck' WHERE id = 1", "INSERT INTO items (id, name) VALUES (3, 'three')")
 	stuck.Budget = wire.Budget{Statements: time.Second, Deploys: time.Minute}
 	var named *backend.StuckError
@@ -77,9 +74,7 @@ func TestOneOfSeveralThatDoesNotEndIsNamed(t *testing.T) {
 	_ = tx.Rollback()
 	connected(t, b)
 	x, err := b.Execute(t.Context(), stuck, at.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, result := range x.Results {
 		if !result.Succeeded {
 			t.Errorf("%+v", result)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -83,9 +84,7 @@ func (o *organisation) base(t *testing.T) (after []uint64, rows string) {
 	if err == nil {
 		err = o.root.QueryRow(names{o.name}.in("SELECT coalesce(sha2(group_concat(table_id, key_hash, row_bytes ORDER BY table_id, key_hash), 256), '') FROM %L.base")).Scan(&rows)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return after, rows
 }
 
@@ -169,9 +168,7 @@ func TestAFoldedBaseTellsTheSameRows(t *testing.T) {
 	}
 	f := c.keeping(5, 2)
 	f.changesMax = 4
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.fold(t.Context()))
 	if after, _ := o.base(t); !slices.Equal(after, []uint64{25, 12, 25}) { // others was detached by block 13
 		t.Errorf("the bases are those of blocks %v", after)
 	}
@@ -204,9 +201,7 @@ func TestPiecesAreBounded(t *testing.T) {
 	f := c.keeping(5, 2)
 	f.changesMax = 4
 	links, err := linksTo(t.Context(), c.b.pool, c.b.name, c.at, 0, 25)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var sizes []int
 	for after := uint64(0); len(links) > 0; {
 		folded, err := f.piece(t.Context(), after, links)
@@ -241,9 +236,7 @@ func TestRecoveryStartsAtTheFoldedBase(t *testing.T) {
 	c := o.chain(t)
 	c.history(o)
 	f := c.keeping(5, 2)
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.fold(t.Context()))
 	repair := func(step backend.Step) ([]backend.RowDeviation, error) {
 		return c.b.Repair(t.Context(), step, c.at.Number, c.at.Hash, c.at.Number, c.at.Hash)
 	}
@@ -295,9 +288,7 @@ func TestHistoryIsFoldedBesideBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside, _ := o.base(t)
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.fold(t.Context()))
 	after, _ := o.base(t)
 	if want := c.at.Number - 1; !slices.Equal(after, []uint64{want, want}) || beside[0] < 10 || beside[0] != beside[1] {
 		t.Errorf("the bases were those of blocks %v beside blocks, and are those of %v at block %d", beside, after, c.at.Number)
@@ -344,12 +335,8 @@ func TestFoldingThatIsCutOffLeavesTheOldBase(t *testing.T) {
 		t.Errorf("with a killed connection: %v", err)
 	}
 	stays("after the end of its connection")
-	if err := c.b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.Commit(t.Context()))
+	must.Do(t, f.fold(t.Context()))
 	if a, r := o.base(t); a[0] != 6 || r == rows {
 		t.Errorf("then the base is that of block %v", a)
 	}
@@ -370,13 +357,9 @@ func TestFoldingGivesWayToRepairs(t *testing.T) {
 		t.Errorf("%v, base %v", err, after)
 	}
 	links, err := linksTo(t.Context(), c.b.pool, c.b.name, c.at, 0, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, err := f.read(t.Context(), 0, links)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := c.b.Repair(t.Context(), backend.Rebase, c.at.Number, c.at.Hash, c.at.Number, c.at.Hash); err != nil {
 		t.Fatal(err)
 	}
@@ -415,9 +398,7 @@ func TestFoldingAndBlocksLockInOneOrder(t *testing.T) {
 		if err = errors.Join(err, <-executed); err == nil {
 			err = c.b.Commit(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -523,9 +504,7 @@ func TestATamperedBaseIsFoundByFolding(t *testing.T) {
 		c.attach("public.items")
 		f := c.keeping(2, 1)
 		c.grow(1)
-		if err := f.fold(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.fold(t.Context()))
 		if c.b.cfg.Scrubbing = scrubbing; scrubbing.Every == 0 {
 			f = c.keeping(2, 1) // as after a start of the node
 		}
@@ -567,14 +546,10 @@ func TestATamperedRowOfTheBaseIsReplaced(t *testing.T) {
 	c.attach("public.items")
 	f := c.keeping(2, 1)
 	c.grow(1)
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.fold(t.Context()))
 	c.grow(2)
 	o.unguarded(t, "UPDATE %L.base SET row_bytes = x'0000' WHERE row_bytes = (SELECT row_bytes FROM %L.history WHERE block = 2 AND op = 'U')")
-	if err := f.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.fold(t.Context()))
 	if found, err := c.b.Repair(t.Context(), backend.Rows, c.at.Number, c.at.Hash, c.at.Number, c.at.Hash); err != nil || found != nil {
 		t.Error(found, err)
 	}

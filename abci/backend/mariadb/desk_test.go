@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -23,22 +24,16 @@ func (o *organisation) clientOf(t *testing.T, login, role string, waitMS int) *s
 	t.Helper()
 	o.run(t, strings.NewReplacer("%L", login, "%R", role).Replace(`CREATE USER IF NOT EXISTS %L@localhost; GRANT %R TO %L@localhost; SET DEFAULT ROLE %R FOR %L@localhost`))
 	c, err := mysql.ParseDSN(strings.Replace(os.Getenv("CHAINIFY_TEST_MARIADB"), "root@", login+"@", 1) + o.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.MultiStatements, c.Logger = true, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pool := sql.OpenDB(connector)
 	conn, err := pool.Conn(t.Context())
 	if err == nil {
 		_, err = conn.ExecContext(t.Context(), fmt.Sprintf("SET @chainify_wait_timeout = %d", waitMS))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		_ = pool.Close()
@@ -129,9 +124,7 @@ func TestClientsSubmitBySQL(t *testing.T) {
 	}
 	waits = ask("chainify_execute('x', NULL)")
 	a = answering(t, b, backend.Answer{Transaction: wire.TxID{9}})
-	if err := b.Change(t.Context(), backend.Answer{Number: a.Number, Transaction: wire.TxID{9}, SQLState: "40001", Message: "expired"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Change(t.Context(), backend.Answer{Number: a.Number, Transaction: wire.TxID{9}, SQLState: "40001", Message: "expired"}))
 	if r := <-waits; r.error != nil || r.block != 0 || r.outcome || r.state.String != "40001" || r.text.String != "expired" {
 		t.Errorf("told %+v", r)
 	}
@@ -184,9 +177,7 @@ func TestClientsAreToldWhatIsUnknown(t *testing.T) {
 // bounded.
 func TestClientsAskForThemselvesAlone(t *testing.T) {
 	o := fresh(t, items)
-	if err := Install(t.Context(), os.Getenv("CHAINIFY_TEST_MARIADB")+o.name, o.name+"@localhost", thieves); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Install(t.Context(), os.Getenv("CHAINIFY_TEST_MARIADB")+o.name, o.name+"@localhost", thieves))
 	b := o.open(t)
 	connected(t, b)
 	o.run(t, "GRANT CREATE TEMPORARY TABLES ON "+o.name+".* TO "+thieves)

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestConnectionStrings(t *testing.T) {
 	passwords := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(passwords, []byte("db.example:3307:shop:node:from-file\nlocalhost:3306:shop:node:local\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(passwords, []byte("db.example:3307:shop:node:from-file\nlocalhost:3306:shop:node:local\n"), 0o600))
 	for dsn, want := range map[string]struct{ network, address, password string }{
 		"mysql://node@db.example/shop":                                                {"tcp", "db.example:3306", ""},
 		"mysql://node:p%40ss@[::1]:3307/shop?sslmode=disable":                         {"tcp", "[::1]:3307", "p@ss"},
@@ -31,9 +31,7 @@ func TestConnectionStrings(t *testing.T) {
 func TestPasswordOfTheEnvironment(t *testing.T) {
 	t.Setenv(passwordVariable, "from-environment")
 	passwords := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(passwords, []byte("*:*:*:node:from-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(passwords, []byte("*:*:*:node:from-file\n"), 0o600))
 	for dsn, want := range map[string]string{
 		"mysql://node@db.example/shop":                       "from-environment",
 		"mysql://node@/shop?socket=/run/x":                   "from-environment",
@@ -70,9 +68,7 @@ func TestSSLModesMeanWhatPostgreSQLsMean(t *testing.T) {
 
 func TestBadConnectionStringsAreNamed(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(open, []byte("*:*:*:node:secret\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(open, []byte("*:*:*:node:secret\n"), 0o644))
 	for dsn, want := range map[string]string{
 		"mysql://db.example/shop":                               "no user",
 		"mysql://node@/shop":                                    "neither a host nor a socket",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -57,9 +58,7 @@ func text(ordinal uint16, s string) canonical.Column {
 func encoded(t *testing.T, columns ...canonical.Column) []byte {
 	t.Helper()
 	row, err := canonical.AppendRow(nil, columns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return row
 }
 
@@ -71,9 +70,7 @@ func effectsOf(s *wire.WriteSet) proposal {
 func cell(t *testing.T, c canonical.Column) wire.Cell {
 	t.Helper()
 	raw, err := c.Value.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return wire.Cell{Ordinal: c.Ordinal, Value: raw}
 }
 
@@ -119,9 +116,7 @@ func TestWriteSetsAreAppliedAsTheirClientsSawTheRows(t *testing.T) {
 			t.Errorf("message %q", m)
 		}
 		header, err := wire.DecodeHeader(x.Header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		changes += int(header.EffectsCount)
 	}
 	var all string
@@ -258,9 +253,7 @@ func TestTheStateOfATableIsThatOfItsRows(t *testing.T) {
 		t.Errorf("the rows are not those of the running state (%v)", err)
 	}
 	reading, err := c.b.Read(t.Context(), c.at.Number, c.at.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	told := 0
 	err = reading.Rows(t.Context(), "public.v", backend.All(), func(cells []byte) error {
@@ -294,9 +287,7 @@ func TestRightsAreThoseOfTheClientsRole(t *testing.T) {
 	}
 	// The node's user alone, without a role, has no right at all.
 	conn, err := c.b.pool.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.ExecContext(t.Context(), "SET ROLE NONE"); err != nil {
 		t.Fatal(err)
@@ -408,16 +399,12 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 	if err != nil || !x.Results[0].Succeeded {
 		t.Fatalf("%+v, %v", x, err)
 	}
-	if err := c.b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.Commit(t.Context()))
 }
 
 func TestNoServerIsAnErrorInTime(t *testing.T) {
 	b, err := New(Config{DSN: "nobody@unix(/nonexistent)/none", ChainID: "test", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = b.Close() }()
 	began := time.Now()
 	if _, err := b.Position(t.Context()); err == nil || time.Since(began) > 10*time.Minute {
@@ -433,12 +420,8 @@ func TestARetryPutsTouchedRowsRight(t *testing.T) {
 	c.commit(sqlOf("UPDATE items SET name = 'second' WHERE id = 1"))
 	next := blockOf(3, sqlOf("UPDATE items SET name = name || '!' WHERE id = 1"))
 	good, err := c.b.Execute(t.Context(), next, c.at.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.b.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, c.b.Rollback(t.Context()))
 	o.unguarded(t, "UPDATE %D.items SET name = 'tampered'")
 	bad, err := c.b.Retry(t.Context(), next, c.at.Hash, wire.Hash{1})
 	if err != nil || bad.Hash == good.Hash {
@@ -448,15 +431,11 @@ func TestARetryPutsTouchedRowsRight(t *testing.T) {
 	if err != nil || x.Hash != good.Hash {
 		t.Fatalf("%x, %v, want %x", x.Hash, err, good.Hash)
 	}
-	if err := c.b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.Commit(t.Context()))
 	if err := c.b.Scrub(t.Context()); err != nil || connected(t, c.b).Deviates {
 		t.Errorf("after the retry: %v", err)
 	}
-	if err := c.b.RecordDeviation(t.Context(), 3, good.Hash, bad.Hash, "retry", time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.RecordDeviation(t.Context(), 3, good.Hash, bad.Hash, "retry", time.Second))
 	var count int
 	var cured, expected, was string
 	row := o.root.QueryRow(names{o.name}.in("SELECT count(*), min(d.cured_by), min(r.expected), min(r.found) FROM %L.deviation d JOIN %L.deviation_row r ON r.deviation = d.id"))
@@ -476,9 +455,7 @@ func TestARetryOverImpossibleRowsIsADeviation(t *testing.T) {
 		next := blockOf(3, sqlOf("UPDATE items SET name = name || '!' WHERE id = 1"))
 		o.unguarded(t, "UPDATE %D.items SET name = 'tampered'; UPDATE %L.history SET row_bytes = "+row)
 		bad, err := c.b.Execute(t.Context(), next, c.at.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		x, err := c.b.Retry(t.Context(), next, c.at.Hash, wire.Hash{1})
 		if err != nil || x.Hash != bad.Hash {
 			t.Errorf("history has %s: %x, %v, want %x", row, x.Hash, err, bad.Hash)

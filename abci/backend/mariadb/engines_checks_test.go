@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -399,9 +400,7 @@ func TestEnginesRefuseOtherChecks(t *testing.T) {
 			if err == nil {
 				err = e.Rollback(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if r := x.Results[0]; r.SQLState != "0A000" || !strings.Contains(r.Message, "check") {
 				t.Errorf("engine %d, %.60s: %+v", j, check, r)
 			} else {
@@ -427,9 +426,7 @@ func TestEnginesAgreeOnRandomChecks(t *testing.T) {
 	g, counts := &keysGenerator{Rand: seeded.Random(t), T: t}, map[string]int{}
 	engines := []*engine{openPostgres(t, pg), openMariaDB(t, my)}
 	conn, err := pgx.Connect(t.Context(), pg+" dbname=engines options='-c TimeZone=UTC'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	number := uint64(0)
 	for round := range checksRounds {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -86,9 +87,7 @@ func agreeOnKeys(t *testing.T, g *keysGenerator, pg, my string, actions []any, c
 	engines[0].tamper(fmt.Sprintf(keysPG, actions...))
 	engines[1].tamper(fmt.Sprintf(keysMariaDB, actions...))
 	conn, err := pgx.Connect(t.Context(), pg+" dbname=engines")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	attach := enginesBlock(1, &wire.Proposal{Kind: wire.Kind_KIND_DEPLOY, Sql: "ATTACH TABLE public.parent, public.child, public.grand ENCODING 2"})
 	if a, b := engines[0].commit(t, attach), engines[1].commit(t, attach); a.Hash != b.Hash {

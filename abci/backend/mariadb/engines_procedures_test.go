@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -62,22 +63,14 @@ const (
 func digests(t *testing.T, pg, my, name string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), pg+" dbname=engines")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	pool, err := sql.Open("mysql", my+"engines")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = pool.Close() }()
 	var there, here string
-	if err := conn.QueryRow(t.Context(), "SELECT chainify.procedure_digest($1::regproc::regprocedure)", "public."+name).Scan(&there); err != nil {
-		t.Fatal(err)
-	}
-	if err := pool.QueryRowContext(t.Context(), "SELECT engines_ledger.procedure_digest(?)", name).Scan(&here); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.QueryRow(t.Context(), "SELECT chainify.procedure_digest($1::regproc::regprocedure)", "public."+name).Scan(&there))
+	must.Do(t, pool.QueryRowContext(t.Context(), "SELECT engines_ledger.procedure_digest(?)", name).Scan(&here))
 	return "MARIADB " + here + " POSTGRESQL " + there
 }
 
@@ -209,17 +202,13 @@ func TestOtherWordsOfAProcedureAreFound(t *testing.T) {
 			engines[i].tamper(change[i])
 			block := enginesBlock(3, callOf("DELETE FROM moved"))
 			a, err := engines[0].Execute(t.Context(), block, engines[0].at.Hash)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			b, err := engines[1].Execute(t.Context(), block, engines[1].at.Hash)
 			if x, y := headerOf(t, a), headerOf(t, b); err != nil || x.StateRoot == y.StateRoot || x.EffectsRoot != y.EffectsRoot {
 				t.Errorf("%+v, %+v, %v", x, y, err)
 			}
 			for _, e := range engines {
-				if err := e.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, e.Rollback(t.Context()))
 			}
 			if _, err := engines[i].Repair(t.Context(), backend.Rows, 2, engines[i].at.Hash, 3, a.Hash); err == nil {
 				t.Error("rows are put right where a procedure is another")

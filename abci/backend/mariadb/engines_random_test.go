@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -233,17 +234,13 @@ func randomEffects(t *testing.T, random *rand.Rand, items map[int64]string) *wir
 		raw, err := canonical.AppendRow(nil, []canonical.Column{
 			{Ordinal: 1, Value: canonical.Value{Tag: canonical.Integer, Number: id}}, {Ordinal: 2, Value: canonical.Value{Tag: canonical.Text, Text: name}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return raw
 	}
 	id, name := int64(random.IntN(8)), pick(random, []string{"a", "é", "", "it's"})
 	before, present := items[id]
 	key, err := canonical.AppendRow(nil, []canonical.Column{{Ordinal: 1, Value: canonical.Value{Tag: canonical.Integer, Number: id}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	right := random.IntN(4) > 0
 	if !right {
 		before += "?"
@@ -258,9 +255,7 @@ func randomEffects(t *testing.T, random *rand.Rand, items map[int64]string) *wir
 	case present:
 		value := canonical.Value{Tag: canonical.Text, Text: name}
 		raw, err := value.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		change = wire.RowChange{Op: 'U', Row: key, Before: hash, Cells: []wire.Cell{{Ordinal: 2, Value: raw}}}
 		if right {
 			items[id] = name

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -21,9 +22,7 @@ func TestEnginesAgreeOnRightsOfWriteSets(t *testing.T) {
 	}
 	encode := func(columns ...canonical.Column) []byte {
 		raw, err := canonical.AppendRow(nil, columns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return raw
 	}
 	id := func(n int64) canonical.Column {

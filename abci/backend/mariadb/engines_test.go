@@ -16,6 +16,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -105,9 +106,7 @@ func (e *engine) commit(t *testing.T, b *wire.OrderedBlock) backend.Execution {
 	if err == nil {
 		err = e.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if b.Number == 1 && !x.Results[0].Succeeded {
 		t.Fatalf("attach: %+v", x.Results[0])
 	}
@@ -119,9 +118,7 @@ func (e *engine) commit(t *testing.T, b *wire.OrderedBlock) backend.Execution {
 func (e *engine) restoredFrom(t *testing.T, other *engine, number uint64) {
 	t.Helper()
 	reading, err := other.Read(t.Context(), number, other.at.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	found, err := e.Restore(t.Context(), reading, number, e.at.Hash, number, e.at.Hash)
 	if err != nil || len(found) == 0 {
@@ -147,9 +144,7 @@ func difference(t *testing.T, a, b backend.Execution, engines []*engine) string 
 func headerOf(t *testing.T, x backend.Execution) *wire.Header {
 	t.Helper()
 	h, err := wire.DecodeHeader(x.Header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return h
 }
 
@@ -189,20 +184,14 @@ func openPostgres(t *testing.T, server string) *engine {
 	dsn := server + " dbname=engines"
 	run(dsn, enginesPG)
 	b, err := postgres.New(postgres.Config{DSN: dsn + " user=engines_node", ChainID: "test", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	states := func() map[string]string {
 		conn, err := pgx.Connect(t.Context(), dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = conn.Close(context.Background()) }()
 		rows, err := conn.Query(t.Context(), `SELECT l.name, s.row_count, encode(s.lanes, 'hex') FROM chainify_ledger.ledger_table l
 			JOIN chainify_ledger.table_state s ON s.table_id = l.id WHERE l.detached_at IS NULL`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		found := map[string]string{}
 		var name, lanes string
 		var count int64
@@ -221,9 +210,7 @@ func openPostgres(t *testing.T, server string) *engine {
 
 func openMariaDB(t *testing.T, server string) *engine {
 	root, err := sql.Open("mysql", server+"?multiStatements=true&charset=utf8mb4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	run := func(statements string) {
 		if _, err := root.Exec(statements); err != nil {
@@ -234,32 +221,22 @@ func openMariaDB(t *testing.T, server string) *engine {
 	t.Cleanup(func() {
 		run("DROP DATABASE engines; DROP DATABASE engines_ledger; DROP USER engines@localhost; DROP ROLE engines_ops, engines_write, engines_none, engines_keys, engines_admin, engines_reader, engines_chainify")
 	})
-	if err := mariadb.Install(t.Context(), server+"engines", "engines@localhost", "engines_ops", "engines_write", "engines_none", "engines_keys"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mariadb.Install(t.Context(), server+"engines", "engines@localhost", "engines_ops", "engines_write", "engines_none", "engines_keys"))
 	run(enginesMariaDB)
 	b, err := mariadb.New(mariadb.Config{DSN: strings.Replace(server, "root@", "engines@", 1) + "engines", ChainID: "test", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	states := func() map[string]string {
 		rows, err := root.Query("SELECT name, row_count, lower(hex(lanes)) FROM engines_ledger.ledger_table WHERE detached_at IS NULL")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = rows.Close() }()
 		found := map[string]string{}
 		for rows.Next() {
 			var name, lanes string
 			var count int64
-			if err := rows.Scan(&name, &count, &lanes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, rows.Scan(&name, &count, &lanes))
 			found[name] = fmt.Sprint(count, " ", lanes)
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Err())
 		return found
 	}
 	return openedEngine(t, b, states, func(statement string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -42,9 +43,7 @@ func fresh(t *testing.T, tables ...string) *organisation {
 	t.Cleanup(func() {
 		o.run(t, strings.ReplaceAll("DROP DATABASE %; DROP DATABASE %_ledger; DROP USER %@localhost; DROP ROLE %_admin, %_reader, %_chainify", "%", o.name))
 	})
-	if err := Install(t.Context(), server+o.name, o.name+"@localhost", operators); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Install(t.Context(), server+o.name, o.name+"@localhost", operators))
 	o.run(t, "GRANT "+o.name+"_admin TO "+operators)
 	for _, table := range tables {
 		o.run(t, strings.ReplaceAll(table, "%", o.name))
@@ -75,9 +74,7 @@ func (o *organisation) unguarded(t *testing.T, statements string) {
 func (o *organisation) open(t *testing.T) *Backend {
 	t.Helper()
 	b, err := New(Config{DSN: o.dsn, ChainID: "test", Organisation: "a", StuckAfter: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -110,9 +107,7 @@ func TestMariaDBConforms(t *testing.T) {
 				}
 			},
 			Scrub: func(t *testing.T) {
-				if err := opened.Scrub(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, opened.Scrub(t.Context()))
 			},
 			Stick: o.stick(t),
 		}
@@ -167,9 +162,7 @@ func (o *organisation) stick(t *testing.T) func(uint64) (*wire.OrderedBlock, fun
 		if err == nil {
 			_, err = tx.Exec("SELECT * FROM " + o.name + ".items WHERE id = 1 FOR UPDATE")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b := block(n, wire.Kind_KIND_SQL, "UPDATE items SET name = 'stuck' WHERE id = 1")
 		b.Budget = wire.Budget{Statements: time.Second, Deploys: time.Minute}
 		return b, func() { _ = tx.Rollback() }
@@ -194,9 +187,7 @@ func TestAnotherChainIsRefused(t *testing.T) {
 	o := fresh(t)
 	connected(t, o.open(t))
 	other, err := New(Config{DSN: o.dsn, ChainID: "other", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = other.Close() }()
 	if err := claim(t.Context(), other.pool, other.name, "other", "a"); err == nil || !strings.Contains(err.Error(), "name the chain: ") {
 		t.Fatal(err)

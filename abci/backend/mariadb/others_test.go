@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -33,9 +34,7 @@ func (o *organisation) writes(t *testing.T, table string) bool {
 func (o *organisation) session(t *testing.T, statements ...string) *sql.Conn {
 	t.Helper()
 	conn, err := o.root.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(t.Context(), strings.ReplaceAll(statement, "%", o.name)); err != nil {
@@ -49,9 +48,7 @@ func (o *organisation) session(t *testing.T, statements ...string) *sql.Conn {
 func TestTablesAreGuardedOnceTheyAreAttached(t *testing.T) {
 	o := fresh(t, items, things)
 	clerk := o.name + "_clerk"
-	if err := Install(t.Context(), strings.Replace(o.dsn, o.name+"@", "root@", 1), o.name+"@localhost", clerk); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Install(t.Context(), strings.Replace(o.dsn, o.name+"@", "root@", 1), o.name+"@localhost", clerk))
 	t.Cleanup(func() { o.run(t, "DROP ROLE "+clerk) })
 	c := o.chain(t)
 	byClerk := attachOf("public.items")
@@ -65,9 +62,7 @@ func TestTablesAreGuardedOnceTheyAreAttached(t *testing.T) {
 	if _, err := c.b.Execute(t.Context(), b, c.at.Hash); err != nil || o.writes(t, "items") {
 		t.Fatalf("a block that attaches: %v, or its table is not guarded", err)
 	}
-	if err := c.b.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.Rollback(t.Context()))
 	b.QuarantineAll = true // organisations have agreed on it in this form
 	x, err := c.b.Execute(t.Context(), b, c.at.Hash)
 	if err == nil {
@@ -115,14 +110,10 @@ func TestOtherLoginsDoNotKeepTheNodeOut(t *testing.T) {
 	o.run(t, "CREATE USER "+o.name+"_none@localhost")
 	t.Cleanup(func() { o.run(t, "DROP USER "+o.name+"_none@localhost") })
 	login, err := sql.Open("mysql", strings.TrimSuffix(strings.Replace(o.dsn, o.name+"@", o.name+"_none@", 1), o.name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = login.Close() })
 	conn, err := login.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, statement := range []string{"SELECT GET_LOCK('chainify " + o.name + "', 0)", "XA START 'chainify'"} {
 		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -131,9 +122,7 @@ func TestOtherLoginsDoNotKeepTheNodeOut(t *testing.T) {
 	c := o.chain(t)
 	c.attach("public.items")
 	other, err := New(Config{DSN: o.dsn, ChainID: "test", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = other.Close() })
 	if _, err := other.Position(t.Context()); err == nil || !strings.Contains(err.Error(), "another node works on this database") {
 		t.Errorf("a second node: %v", err)
@@ -268,9 +257,7 @@ func TestTheLastBlockIsToldByItsRunningStates(t *testing.T) {
 	told := func() []backend.TableState {
 		t.Helper()
 		r, err := c.b.Read(t.Context(), c.at.Number, c.at.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		return r.Tables()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/explorer"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -35,9 +36,7 @@ func newShown(t *testing.T) *shown {
 	s.commit(t, block(2, wire.Kind_KIND_SQL, "INSERT INTO items (id, name) VALUES (2, '"+script+"')", "UPDATE items SET name = name || '!' WHERE id = 1"))
 	s.commit(t, block(3, wire.Kind_KIND_SQL, "INSERT INTO items (id, name) VALUES (1, 'again')", "DELETE FROM items WHERE id = 2", "UPDATE items SET name = name || '?' WHERE id = 1"))
 	s.unguarded(t, "UPDATE %D.items SET name = 'tampered' WHERE id = 1")
-	if err := s.b.Scrub(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.b.Scrub(t.Context()))
 	if found, err := s.b.Repair(t.Context(), backend.Rows, 3, s.hash, 3, s.hash); err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
@@ -48,9 +47,7 @@ func newShown(t *testing.T) *shown {
 func pagesAs(t *testing.T, dsn string) http.Handler {
 	t.Helper()
 	ledger, err := OpenPages(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := explorer.New(explorer.Options{Ledger: ledger, Log: slog.New(slog.DiscardHandler), Status: func(context.Context) *wire.StatusResponse {
 		return &wire.StatusResponse{Organisation: "acme", ChainId: "test", State: "serving", Organisations: 2, Consent: 2, Peers: 1}
 	}})
@@ -69,9 +66,7 @@ func (s *shown) commit(t *testing.T, b *wire.OrderedBlock) {
 		votes := []wire.CertifiedVote{{Organisation: "acme", Height: 3, Signature: make([]byte, 64)}, {Organisation: "bolt", Height: 3, Signature: make([]byte, 64)}}
 		err = s.b.StoreCertificate(t.Context(), wire.Certificate{Number: b.Number, Hash: x.Hash, Votes: votes})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.hash, s.blocks = x.Hash, append(s.blocks, b)
 }
 
@@ -186,9 +181,7 @@ func TestPagesShowWhatWasTamperedWithInAMariaDB(t *testing.T) {
 func TestPagesReadAMariaDBAsReader(t *testing.T) {
 	s := newShown(t)
 	p, err := OpenPages(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(p.Close)
 	const denied, readOnly, tooLong = 1142, 1792, 1969
 	for statement, want := range map[string]uint16{

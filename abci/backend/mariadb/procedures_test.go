@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -55,9 +56,7 @@ func TestObstaclesInBodies(t *testing.T) {
 func (o *organisation) digestOfProcedure(t *testing.T, name string) string {
 	t.Helper()
 	var digest *string
-	if err := o.root.QueryRowContext(t.Context(), "SELECT "+o.name+"_ledger.procedure_digest(?)", name).Scan(&digest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.root.QueryRowContext(t.Context(), "SELECT "+o.name+"_ledger.procedure_digest(?)", name).Scan(&digest))
 	if digest == nil {
 		return strings.Repeat("0", 64)
 	}
@@ -68,9 +67,7 @@ func (o *organisation) digestOfProcedure(t *testing.T, name string) string {
 func (o *organisation) make(t *testing.T, procedures ...string) {
 	t.Helper()
 	conn, err := o.root.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	for _, statement := range append([]string{ProcedureSettings}, procedures...) {
 		if _, err := conn.ExecContext(t.Context(), strings.ReplaceAll(statement, "%", o.name)); err != nil {
@@ -170,9 +167,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 			t.Errorf("%s: %+v", names[i], x)
 		}
 		after, err := readSession(t.Context(), c.b.conn, c.b.lock)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for j, one := range after.settings {
 			if one != before.settings[j] {
 				t.Errorf("%s left %+v, want %+v", names[i], one, before.settings[j])
@@ -189,9 +184,7 @@ func TestWhatABodyCannotDo(t *testing.T) {
 	if err := o.root.QueryRow("SELECT name FROM " + o.name + ".items WHERE id = 10").Scan(&made); err != nil || !strings.HasPrefix(made, "19") {
 		t.Errorf("made at %s, %v: want the block's time", made, err)
 	}
-	if err := c.b.Scrub(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.Scrub(t.Context()))
 	if p, err := c.b.Position(t.Context()); err != nil || p.Deviates {
 		t.Errorf("%+v, %v", p, err)
 	}

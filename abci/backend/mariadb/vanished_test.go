@@ -17,6 +17,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/isolated"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -81,14 +82,10 @@ func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
 	if errors.Is(err, exec.ErrNotFound) || err != nil && strings.Contains(err.Error(), "not supported") {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = lan.Close() })
 	address, err := lan.Join()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Setenv("CHAINIFY_TEST_MARIADB", serve(t, address))
 	dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		if network == "unix" {
@@ -102,22 +99,15 @@ func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
 	}
 	o, node, first := vanishing(t, address)
 	was, err := node.Execute(t.Context(), itemsBlock(2), first)
-	must(t, err)
-	must(t, acknowledged(t.Context()))
-	must(t, lan.Divide([]string{"node"}))
+	must.Do(t, err)
+	must.Do(t, acknowledged(t.Context()))
+	must.Do(t, lan.Divide([]string{"node"}))
 	found := make(chan error, 1)
 	go func() { found <- node.Commit(context.Background()) }()
 	if hash := takesOver(t, o, first); hash != was.Hash {
 		t.Errorf("the block has hash %x, it had %x", hash, was.Hash)
 	}
 	tells(t, found)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // vanishing is a node on a machine of the Lan, whose database has block 1.
@@ -127,16 +117,16 @@ func vanishing(t *testing.T, address string) (o *organisation, node *Backend, fi
 	remote := o.name + "@'%'"
 	o.run(t, "CREATE USER "+remote)
 	t.Cleanup(func() { o.run(t, "DROP USER "+remote) })
-	must(t, Install(t.Context(), os.Getenv("CHAINIFY_TEST_MARIADB")+o.name, o.name+"@%", operators))
+	must.Do(t, Install(t.Context(), os.Getenv("CHAINIFY_TEST_MARIADB")+o.name, o.name+"@%", operators))
 	node, err := New(Config{DSN: fmt.Sprintf("%s@tcp(%s:%d)/%s", o.name, address, vanishedPort, o.name), ChainID: "test", Organisation: "a", StuckAfter: time.Hour})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = node.Close() })
 	connected(t, node)
 	x, err := node.Execute(t.Context(), itemsBlock(1), wire.Hash{})
 	if err == nil {
 		err = node.Commit(t.Context())
 	}
-	must(t, err)
+	must.Do(t, err)
 	return o, node, x.Hash
 }
 
@@ -144,7 +134,7 @@ func vanishing(t *testing.T, address string) (o *organisation, node *Backend, fi
 func takesOver(t *testing.T, o *organisation, first wire.Hash) wire.Hash {
 	t.Helper()
 	other := o.open(t)
-	must(t, harness.Poll(t.Context(), vanishedLimit, "take the database over", func(ctx context.Context) (bool, string, error) {
+	must.Do(t, harness.Poll(t.Context(), vanishedLimit, "take the database over", func(ctx context.Context) (bool, string, error) {
 		_, err := other.Position(ctx)
 		return err == nil, fmt.Sprint(err), nil
 	}))
@@ -152,7 +142,7 @@ func takesOver(t *testing.T, o *organisation, first wire.Hash) wire.Hash {
 	if err == nil {
 		err = other.Commit(t.Context())
 	}
-	must(t, err)
+	must.Do(t, err)
 	return x.Hash
 }
 
@@ -197,9 +187,7 @@ func acknowledged(ctx context.Context) error {
 func serve(t *testing.T, address string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "chainify-mariadb") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if out, err := exec.Command("chown", "mysql", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -214,9 +202,7 @@ func serve(t *testing.T, address string) string {
 		"--skip-log-bin", "--max-allowed-packet=1G", "--innodb-buffer-pool-size=64M", "--innodb-rollback-on-timeout=1", "--character-set-server=utf8mb4")
 	var log bytes.Buffer
 	server.Stdout, server.Stderr = &log, &log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
@@ -226,9 +212,7 @@ func serve(t *testing.T, address string) string {
 	})
 	dsn := "root@unix(" + dir + "/socket)/"
 	pool, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer pool.Close()
 	if err := harness.Poll(t.Context(), vanishedLimit, "start MariaDB", func(ctx context.Context) (bool, string, error) {
 		err := pool.PingContext(ctx)

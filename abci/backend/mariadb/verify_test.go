@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -56,13 +57,9 @@ func TestDigestsAreTheAuditorsForm(t *testing.T) {
 	}
 	c.attach("public.items")
 	votes := []wire.CertifiedVote{{Organisation: "a", Validator: []byte{1}, Extension: []byte{2}, Signature: []byte{3}}}
-	if err := c.b.StoreCertificate(t.Context(), wire.Certificate{Number: c.at.Number, Hash: c.at.Hash, Votes: votes}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.b.StoreCertificate(t.Context(), wire.Certificate{Number: c.at.Number, Hash: c.at.Hash, Votes: votes}))
 	text, err := c.b.Digest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := audit.Parse(text)
 	if err != nil || wire.Hash(r.Hash) != c.at.Hash || r.Block.Number != 1 {
 		t.Fatal(err, string(text))
@@ -87,9 +84,7 @@ func TestExaminationNamesWhatTheServerLacks(t *testing.T) {
 	}
 	// A server on which texts turn into NULL is refused.
 	var packet int64
-	if err := o.root.QueryRow("SELECT @@max_allowed_packet").Scan(&packet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.root.QueryRow("SELECT @@max_allowed_packet").Scan(&packet))
 	defer o.run(t, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", packet))
 	o.run(t, "SET GLOBAL max_allowed_packet = 16777216")
 	if _, err := o.open(t).Position(t.Context()); err == nil || !strings.Contains(err.Error(), "max_allowed_packet is 16777216: want 1G") {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -21,9 +22,7 @@ func TestPartsOfOnesOwnDoNotStopAdoption(t *testing.T) {
 	run(t, here, `SET chainify.guard = off; CREATE INDEX own_index ON public.items ((1 / (id - 2)));
 		ALTER TABLE public.items ADD CONSTRAINT own_condition CHECK (name <> 'x')`)
 	past, err := other.ReadPast(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer past.Close()
 	x, err := adopts.Adopt(t.Context(), past, block, hash, want)
 	if err == nil {

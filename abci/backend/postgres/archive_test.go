@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/archive"
 	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -157,9 +158,7 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 	last, batches := uint64(0), 0
 	for deadline := time.Now().Add(30 * time.Second); last < a.n-2 && time.Now().Before(deadline); {
 		block, rows, err := a.b.DropArchived(t.Context(), 2, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if block == 0 {
 			continue // maintenance is at work
 		}
@@ -200,13 +199,9 @@ func TestWhatIsArchivedGoes(t *testing.T) {
 	authority := attestAuthority()
 	for _, id := range a.ids {
 		r, err := archive.Receipt(t.Context(), store, "test", audit.Authorities{authority}, archive.Wanted{ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again, err := audit.Parse(text)
 		if err != nil || len(again.Check(authority)) > 0 {
 			t.Errorf("%s: %v", text, err)
@@ -224,9 +219,7 @@ func TestIndexesByBlockForgetWhatWasDropped(t *testing.T) {
 	for range 3 {
 		a.block(wire.Kind_KIND_SQL, "UPDATE items SET name = name || '!'")
 	}
-	if err := a.archiver(store).Run(t.Context(), 0, func(*archive.Manifest) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.archiver(store).Run(t.Context(), 0, func(*archive.Manifest) {}))
 	a.exec(`CREATE FUNCTION pages_read(block bigint) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
 		DECLARE plan json;
 		BEGIN

@@ -20,6 +20,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/audit"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -75,15 +76,11 @@ func newAttested(t *testing.T) *attested {
 		Registry: func() (*wire.RegistryHistory, error) { return registry, nil },
 	}
 	b, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	connected(t, b)
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
 	a := &attested{t: t, dsn: dsn, conn: conn, b: b}
 	a.block(wire.Kind_KIND_DEPLOY, "ATTACH TABLE public.items, public.pairs")
@@ -206,9 +203,7 @@ func auditorAgrees(t *testing.T, receipts []string) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	organisations := make([]map[string]any, len(attesting))
@@ -216,9 +211,7 @@ func auditorAgrees(t *testing.T, receipts []string) {
 		organisations[i] = map[string]any{"name": o, "gateway_key": []byte{}, "validators": [][]byte{attestKey(o).Public().(ed25519.PublicKey)}}
 	}
 	genesis, err := json.Marshal(map[string]any{"chain_id": "test", "app_state": map[string]any{"organisations": organisations}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	chain := "[" + strings.Join(receipts, ",") + "]"
 	args := []string{filepath.Join("..", "..", "..", "audit", "audit.py"), "--genesis", write("genesis.json", string(genesis))}
 	out, err := exec.Command("/usr/bin/python3", append(args, write("chain.json", chain), write("one.json", receipts[3]))...).CombinedOutput()
@@ -301,9 +294,7 @@ func TestVerifyingADigestNamesWhatWasChanged(t *testing.T) {
 	}
 	// Each value of the digest itself, too.
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(digest), &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(digest), &fields))
 	block := fields["block"].(map[string]any)
 	for name, old := range block {
 		switch v := old.(type) {
@@ -313,9 +304,7 @@ func TestVerifyingADigestNamesWhatWasChanged(t *testing.T) {
 			block[name] = v + 1
 		}
 		changed, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		said := name
 		if name == "number" { // then it is compared with that block
 			said = "hash"
@@ -339,9 +328,7 @@ func TestADatabaseIsCheckedAgainstADigestKeptOutside(t *testing.T) {
 	kept := anchor.Directory(t.TempDir())
 	outside := anchor.New(anchor.Options{Source: a.b, Stores: []anchor.Store{kept}, VerifyEvery: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	for hours := range 3 {
-		if err := outside.Step(t.Context(), time.Now().Add(time.Duration(hours)*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, outside.Step(t.Context(), time.Now().Add(time.Duration(hours)*time.Hour)))
 		a.block(wire.Kind_KIND_SQL, "UPDATE items SET name = name || '!'")
 	}
 	run(t, a.dsn, "SET chainify.guard = off; UPDATE chainify_ledger.block SET block_time = 7, hash = sha256('another') WHERE number = 5")
@@ -358,9 +345,7 @@ func (a *attested) tampered(t *testing.T, sql string, do func(pgx.Tx)) {
 	if err == nil {
 		_, err = tx.Exec(t.Context(), "SET LOCAL chainify.guard = off; SET LOCAL session_replication_role = replica; "+sql)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	do(tx)
 	_ = tx.Rollback(t.Context())
 }
@@ -372,9 +357,7 @@ func (a *attested) findings(t *testing.T, sql, digest string) (out []string) {
 		if err == nil {
 			out, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	})
 	return out
 }

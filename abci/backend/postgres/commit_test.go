@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Sessions around a COMMIT, for process.
@@ -135,9 +137,7 @@ func readersOfOneBlock(r *partsRun) {
 	query(t, r.dsn, "SELECT sum(n) FROM parts", &before)
 	sum := func(conn *pgx.Conn) (n int64) {
 		t.Helper()
-		if err := conn.QueryRow(t.Context(), "SELECT sum(n) FROM parts").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.QueryRow(t.Context(), "SELECT sum(n) FROM parts").Scan(&n))
 		return n - before
 	}
 	worker, committed := r.commitHalf()
@@ -159,9 +159,7 @@ func readersOfOneBlock(r *partsRun) {
 	r.process(waitingReader)
 
 	signal(t, worker, syscall.SIGCONT)
-	if err := <-committed; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-committed)
 	if n := <-number; n != 2 {
 		t.Errorf("who waited reads block %d, want 2", n)
 	} else if added := sum(patient); added != 390 {

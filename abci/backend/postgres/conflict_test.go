@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A local session's lock on a row holds up a block in parts for as long as the grace, and not
@@ -65,9 +67,7 @@ func TestALockedRowHoldsUpABlockInPartsForTheGrace(t *testing.T) {
 			defer setGrace("RESET chainify.conflict_grace")
 			select {
 			case err := <-r.executed:
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 			case <-time.After(limit):
 				t.Fatalf("held up for more than %v, the grace is %v", limit, grace)
 			}

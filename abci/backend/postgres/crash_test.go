@@ -17,6 +17,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -127,25 +128,17 @@ func crashCluster(t *testing.T, more map[string]string) (string, *harness.Cluste
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	network, err := harness.New(t.Context(), harness.Config{Dir: dir, PG: tree, Database: "unused", Organisations: []string{"crash"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = network.Close() })
 	cluster := network.Organisation("crash").Cluster
 	// Each database of a test has a maintenance worker; executor workers need room beside them.
 	settings := map[string]string{"shared_preload_libraries": "'chainify'", "fsync": "off", "max_worker_processes": "32"}
 	maps.Copy(settings, more)
-	if err := cluster.Configure(settings); err != nil {
-		t.Fatal(err)
-	}
-	if err := network.StartDatabases(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.Configure(settings))
+	must.Do(t, network.StartDatabases(t.Context()))
 	return fmt.Sprintf("host=%s port=%d user=postgres", cluster.SocketDir, cluster.Port), cluster
 }
 
@@ -168,9 +161,7 @@ func crashDatabase(t *testing.T, server, name string, workers int) (dsn string, 
 	if err == nil {
 		err = b.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dsn, first
 }
 
@@ -178,9 +169,7 @@ func crashDatabase(t *testing.T, server, name string, workers int) (dsn string, 
 func steady(t *testing.T, dsn string) *Backend {
 	t.Helper()
 	b, err := New(Config{DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -254,9 +243,7 @@ func checkpointer(t *testing.T, dsn string, former int32) (pid int32) {
 		}
 		return pid != former, "it has not crashed yet", nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pid
 }
 
@@ -273,9 +260,7 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 		if err == nil {
 			err = b.Commit(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if last := x.Results[len(x.Results)-3:]; !last[0].Succeeded || !last[1].Succeeded || last[2].SQLState != "40001" {
 			t.Fatalf("the EFFECTS transactions of block %d have %+v", n, last)
 		}
@@ -328,15 +313,11 @@ func TestACrashAtEveryPointLeavesTheSameBlock(t *testing.T) {
 			}
 			for n := at.Number + 1; n <= 3; n++ {
 				x, err := b.Execute(t.Context(), crashBlock(n), want[n-2].Hash)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if x.Hash != want[n-1].Hash || fmt.Sprint(x.Results) != fmt.Sprint(want[n-1].Results) {
 					t.Fatalf("block %d is %x with %+v, want %x with %+v", n, x.Hash, x.Results, want[n-1].Hash, want[n-1].Results)
 				}
-				if err := b.Commit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, b.Commit(t.Context()))
 			}
 			sameContents(t, dsn, wantContents)
 		})
@@ -391,15 +372,11 @@ func finishedAsExecuted(t *testing.T, b *Backend, want []backend.Execution) {
 	other := crashBlock(2)
 	other.Height, other.TimeMicro, other.Quarantined = other.Height+5, other.TimeMicro+1_000_000, []uint32{2, 3}
 	x, err := b.Execute(t.Context(), other, want[0].Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if x.Hash != want[1].Hash {
 		t.Errorf("ordered and quarantined otherwise the block is %x, want it as executed, %x", x.Hash, want[1].Hash)
 	}
-	if err := b.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Rollback(t.Context()))
 }
 
 // refusesHalf says whether verification and readers of one block are refused because a block is
@@ -409,9 +386,7 @@ func refusesHalf(t *testing.T, dsn string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(ctx) }()
 	refused := 0
 	for _, call := range []string{"verify_ledger()", "verify_table('parts')", "read_block()"} {

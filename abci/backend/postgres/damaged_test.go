@@ -6,6 +6,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -29,9 +30,7 @@ func TestABlockThatMeetsDamageLetsItBeFound(t *testing.T) {
 		at, err := b.Position(ctx)
 		return at.Deviates, "nothing is found yet", err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rows, err := b.Repair(t.Context(), backend.Rows, m.at.Number, m.at.Hash, m.at.Number, wire.Hash{})
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("repair: %v, %+v", err, rows)

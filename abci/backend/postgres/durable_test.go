@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Rows of a block that a reader has seen are there after the server was killed, whatever it kept in
@@ -38,9 +39,7 @@ func TestWhatWasSeenStaysAfterACrash(t *testing.T) {
 			b, err := New(Config{
 				DSN: dsn + " user=effects_node", ChainID: "test", Organisation: "a", StuckAfter: time.Minute, SynchronousCommit: c.setting,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			t.Cleanup(func() { _ = b.Close() })
 			connected(t, b)
 			var second backend.Execution
@@ -55,9 +54,7 @@ func TestWhatWasSeenStaysAfterACrash(t *testing.T) {
 					t.Fatal("ten executions in the leader alone")
 				}
 			}
-			if err := b.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Commit(t.Context()))
 			const seen = "SELECT (SELECT max(number) FROM chainify.ledger), (SELECT string_agg(p::text, '' ORDER BY id) FROM parts p)"
 			var number, after int64
 			var rows, rowsAfter string
@@ -66,9 +63,7 @@ func TestWhatWasSeenStaysAfterACrash(t *testing.T) {
 				t.Fatalf("block %d is the last one, want 2", number)
 			}
 			cluster.Kill()
-			if err := cluster.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cluster.Start(t.Context()))
 			query(t, dsn, seen, &after, &rowsAfter)
 			if stays := after == number && rows == rowsAfter; stays != c.stays {
 				t.Errorf("block %d was seen, and after the crash it is block %d, with the same rows: %v", number, after, rows == rowsAfter)

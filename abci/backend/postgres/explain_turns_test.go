@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -85,9 +86,7 @@ func TestTurnsCanBeSwitchedOff(t *testing.T) {
 		}
 	}
 	previous := applyWriteSets(t, b, 2, first, block(1, ""))
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	run(t, dsn, fmt.Sprintf("ALTER DATABASE %s SET chainify.debug_turns = off", name))
 	b = open(t, dsn+" user=effects_node")
 	connected(t, b)

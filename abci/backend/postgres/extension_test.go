@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -105,16 +106,12 @@ func TestAFailedTransactionKeepsItsReason(t *testing.T) {
 	if err == nil {
 		err = b.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := first.Results[0]; !r.Succeeded {
 		t.Fatalf("attach: %+v", r)
 	}
 	x, err := b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO items VALUES (1, 'twice')", "UPDATE items SET name = 'y'"), first.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := x.Results[0]; r.Succeeded || r.SQLState != "23505" || !strings.Contains(r.Message, "items_pkey") || r.Index != 0 {
 		t.Errorf("a duplicate key gives %+v", r)
 	}
@@ -143,9 +140,7 @@ func TestAnErrorOfTheMachineNamesItsTransaction(t *testing.T) {
 	if err == nil {
 		err = b.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = b.Execute(t.Context(), orderedBlock(2, wire.Kind_KIND_SQL,
 		"INSERT INTO items VALUES (2, 'x')", "UPDATE items SET id = public.exhaust(id) WHERE id = 2"), first.Hash)
 	var e *pgconn.PgError
@@ -164,9 +159,7 @@ func TestInspectTellsDeviationsAndTheScrubbersAge(t *testing.T) {
 	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Commit(t.Context()))
 	run(t, dsn, `SELECT chainify_node.scrub('public.items')`)
 	if h, err := b.Inspect(t.Context()); err != nil || h.Deviations != 0 || h.ScrubAge <= 0 || h.ScrubAge > time.Hour {
 		t.Errorf("after scrubbing: %+v, %v", h, err)
@@ -187,9 +180,7 @@ func TestMirrorsAreCountedWithoutAWorker(t *testing.T) {
 	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Commit(t.Context()))
 	run(t, dsn, `SELECT chainify.mirror('public.items'); INSERT INTO chainify_ledger.snapshot_pin (name, block) VALUES ('month', 1)`)
 	if m, err := b.Mirrors(t.Context()); err != nil || m != (backend.Mirrors{Wanted: 1, Pinned: 1}) {
 		t.Errorf("without a worker: %+v, %v", m, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -64,9 +65,7 @@ func stuckAtOnce(t *testing.T, dsn, one, other string) {
 		if err == nil {
 			err = b.Commit(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, want := range []string{"", "CH001", "", "CH001"} {
 			if x.Results[i].SQLState != want {
 				t.Errorf("transaction %d: %s, want %s", i, x.Results[i].SQLState, want)

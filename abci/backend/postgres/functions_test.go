@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // lookedAt gives each function that the lists of the rules can name, as they write it. It has an
@@ -27,14 +29,10 @@ WHERE p.prokind = 'f' AND NOT 'internal'::regtype = ANY (p.proargtypes)
 func TestEachFunctionOfPostgreSQL15IsOnAList(t *testing.T) {
 	dsn := database(t, "")
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	var version int
-	if err := conn.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int / 10000").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int / 10000").Scan(&version))
 	if version != 15 {
 		t.Skip("the lists are those of PostgreSQL 15")
 	}
@@ -59,13 +57,9 @@ func TestEachFunctionOfPostgreSQL15IsOnAList(t *testing.T) {
 		}
 	}
 	rows, err := conn.Query(t.Context(), lookedAt, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range found {
 		if _, ok := listed[name]; !ok {
 			t.Errorf("%s is on no list: allow it, or put it into refused.txt", name)
@@ -81,8 +75,6 @@ func TestEachFunctionOfPostgreSQL15IsOnAList(t *testing.T) {
 func words(t *testing.T, list string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "crates", "rules", "src", "functions", list+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strings.Fields(string(text))
 }

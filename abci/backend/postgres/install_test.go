@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Databases of one server share their roles. Extensions that are made in several databases at the
@@ -17,9 +19,7 @@ func TestExtensionsAreMadeAtTheSameTime(t *testing.T) {
 		name := fmt.Sprintf("beside_%d", i)
 		run(t, server+" dbname=postgres", "CREATE DATABASE "+name)
 		conn, err := pgx.Connect(t.Context(), server+" dbname="+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = conn.Close(t.Context()) }()
 		conns[i] = conn
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -47,9 +48,7 @@ func execute(t *testing.T, b *Backend, blocks ...*wire.OrderedBlock) (last wire.
 		if err == nil {
 			err = b.Commit(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		last = x.Hash
 	}
 	return last
@@ -124,9 +123,7 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 	here := open(t, hereDSN+" user=effects_node")
 	at := execute(t, there, foundedBlocks()...)
 	reading, err := there.Read(t.Context(), 4, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	from := reading.(backend.Foundation)
 	begins := connected(t, here)
@@ -160,9 +157,7 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 	if err := here.Join(t.Context(), from, 4, wire.Hash{7}, noNews); !errors.Is(err, backend.ErrUnfit) {
 		t.Errorf("under another hash: %v", err)
 	}
-	if err := here.Join(t.Context(), from, 4, at, noNews); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, here.Join(t.Context(), from, 4, at, noNews))
 	if p := connected(t, here); p.Number != 4 || p.Hash != at || p.Certified != 4 {
 		t.Fatalf("it stands at %+v", p)
 	}
@@ -185,9 +180,7 @@ func TestALedgerIsTakenOverIntoAnEmptyDatabase(t *testing.T) {
 	third := open(t, database(t, nothing)+" user=effects_node")
 	connected(t, third)
 	again, err := here.Read(t.Context(), 5, connected(t, here).Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer again.Close()
 	if err := third.Join(t.Context(), again.(backend.Foundation), 5, connected(t, here).Hash, noNews); err != nil {
 		t.Errorf("from one that joined: %v", err)
@@ -199,9 +192,7 @@ func TestAttachedTablesArePreparedBeforeJoining(t *testing.T) {
 	there := open(t, database(t, setup)+" user=effects_node")
 	at := execute(t, there, extensionBlock(1), extensionBlock(2))
 	reading, err := there.Read(t.Context(), 2, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	bare := open(t, database(t, nothing)+" user=effects_node")
 	connected(t, bare)
@@ -269,9 +260,7 @@ func begun(t *testing.T, until int) (there, here *Backend, at wire.Hash, hereDSN
 func joins(t *testing.T, here, there *Backend, number uint64, at wire.Hash, until map[string]int) (map[string]int, error) {
 	t.Helper()
 	reading, err := there.Read(t.Context(), number, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	from := countedRows{reading, reading.(backend.Foundation), until, map[string]int{}}
 	var last uint64
@@ -298,9 +287,7 @@ func holdsLedger(t *testing.T, hereDSN string) {
 func TestAJoinGoesOnWhereItEnded(t *testing.T) {
 	there, here, at, hereDSN := begun(t, 4_000)
 	told, err := joins(t, here, there, 6, at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Rows that did not fill a piece were lost, and the range that was cut in two comes anew.
 	if many := told["public.big"]; many < bigger-4_000 || many > bigger-2_000 {
 		t.Errorf("%d of %d rows were told again after 4,000", many, bigger)
@@ -326,9 +313,7 @@ func TestAJoinThatGoesOnTakesWhatChangedMeanwhile(t *testing.T) {
 	}
 	at = execute(t, there, orderedBlock(9, wire.Kind_KIND_SQL, "UPDATE big SET name = 'again' WHERE id = 2"))
 	told, err := joins(t, here, there, 9, at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Were the earlier of two kept rows the one that counts, 1,457 would come.
 	if many := told["public.big"]; many == 0 || many > 1_000 {
 		t.Errorf("%d of %d rows were told again", many, bigger)
@@ -374,9 +359,7 @@ func TestAJoinThatGoesOnFillsPartitions(t *testing.T) {
 func TestFalseRowsReceivedBeforeAreToldAnew(t *testing.T) {
 	there, here, at, hereDSN := begun(t, 0)
 	reading, err := there.Read(t.Context(), 6, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lie := func(rows [][]byte) [][]byte {
 		for i := range rows {
 			rows[i] = bytes.ReplaceAll(rows[i], []byte("xxxx"), []byte("yyyy"))
@@ -405,9 +388,7 @@ func TestRowsReceivedThatDoNotFitAreForgotten(t *testing.T) {
 			there, here, _, hereDSN := begun(t, 4_000)
 			at := execute(t, there, orderedBlock(7, wire.Kind_KIND_DEPLOY, change))
 			told, err := joins(t, here, there, 7, at, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if many := told["public.big"]; many != bigger && many != 0 {
 				t.Errorf("%d rows were told", many)
 			}
@@ -421,9 +402,7 @@ func noNews(string, uint64, uint64) {}
 func runError(t *testing.T, dsn, sql string) error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	_, err = conn.Exec(t.Context(), sql)
 	return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -40,9 +41,7 @@ func TestTheStandingOfTheLedgerIsAskedAgain(t *testing.T) {
 		if err == nil {
 			err = b.Commit(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hash = x.Hash
 		return x
 	}

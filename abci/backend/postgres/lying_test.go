@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -62,9 +63,7 @@ func TestWhatAnotherOrganisationTellsFalselyIsItsLie(t *testing.T) {
 			if err == nil {
 				err = b.Commit(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			previous = x.Hash
 		}
 		at = previous
@@ -72,9 +71,7 @@ func TestWhatAnotherOrganisationTellsFalselyIsItsLie(t *testing.T) {
 	run(t, dsn, `SET chainify.guard = off; UPDATE public.items SET name = 'tampered' WHERE id = 1;
 		UPDATE chainify_history.items SET name = 'tampered'; UPDATE chainify_checkpoint.items SET name = 'tampered'`)
 	reading, err := there.Read(t.Context(), 2, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reading.Close()
 	endless := func(each func([]byte) error) error {
 		for i := 0; ; i++ { // rows that there could be, without end

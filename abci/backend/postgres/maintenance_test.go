@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -155,9 +156,7 @@ func executed(t *testing.T, b *Backend, block *wire.OrderedBlock, previous wire.
 	if err == nil {
 		err = b.Commit(ctx)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, result := range x.Results {
 		if !result.Succeeded {
 			t.Fatalf("transaction %d of block %d: %s %s", i, block.Number, result.SQLState, result.Message)
@@ -178,9 +177,7 @@ func TestADeploymentDoesNotWaitForTheScrubber(t *testing.T) {
 	hash = executed(t, b, orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO t SELECT g, g FROM generate_series(1, 50000) g"), hash, time.Minute)
 
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	ctx, stop := context.WithCancel(t.Context())
 	scrubbed := make(chan error, 1)
@@ -210,9 +207,7 @@ func TestTheScrubberLocksATableBeforeItsPartitions(t *testing.T) {
 		CREATE TABLE public.eu PARTITION OF public.t FOR VALUES IN ('eu'); CREATE TABLE public.us PARTITION OF public.t FOR VALUES IN ('us')`), at.Hash, time.Minute)
 
 	holder, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = holder.Close(context.Background()) }()
 	locks := func(sql string) {
 		t.Helper()
@@ -224,9 +219,7 @@ func TestTheScrubberLocksATableBeforeItsPartitions(t *testing.T) {
 	locks("BEGIN")
 	locks("LOCK TABLE ONLY public.t IN ACCESS EXCLUSIVE MODE")
 	scrubber, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = scrubber.Close(context.Background()) }()
 	scrubbed := make(chan error, 1)
 	go func() {
@@ -255,9 +248,7 @@ func TestMaintenanceGivesWayToABlock(t *testing.T) {
 
 	// A session that holds the base that is folded into is in the way of folding, not of the block.
 	holder, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = holder.Close(context.Background()) }()
 	for _, sql := range []string{"SET chainify.guard = off", "BEGIN", "LOCK TABLE chainify_checkpoint.t IN EXCLUSIVE MODE"} {
 		if _, err := holder.Exec(t.Context(), sql); err != nil {
@@ -290,14 +281,10 @@ func TestMaintenanceSumsUpIndexesByBlock(t *testing.T) {
 	run(t, dsn, "SELECT chainify.mirror('public.t')")
 
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var pages int
-	if err := conn.QueryRow(t.Context(), "SELECT pg_relation_size('chainify_history.t') / 8192").Scan(&pages); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.QueryRow(t.Context(), "SELECT pg_relation_size('chainify_history.t') / 8192").Scan(&pages))
 	// One block's rows are in one or two ranges of 16 pages. The last range is not full.
 	most := pages / 6
 	err = harness.Poll(t.Context(), time.Minute, "few pages are read", func(ctx context.Context) (bool, string, error) {
@@ -319,9 +306,7 @@ func TestMaintenanceSumsUpIndexesByBlock(t *testing.T) {
 		read := plans[0].Plan.Hit + plans[0].Plan.Read
 		return read <= most, fmt.Sprintf("%d pages of %d were read, want %d at most", read, pages, most), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // eventually polls until a query says true.
@@ -331,7 +316,5 @@ func eventually(t *testing.T, dsn, sql string) {
 		query(t, dsn, sql, &is)
 		return is, "it is not so yet", nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }

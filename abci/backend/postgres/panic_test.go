@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A panic in a callback of PostgreSQL, through whose C code nothing may unwind, ends its session.
@@ -15,9 +17,7 @@ func TestAPanicInACallbackEndsItsSessionAlone(t *testing.T) {
 	server, cluster := crashCluster(t, nil)
 	dsn, _ := crashDatabase(t, server, "panics", 1)
 	other, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer other.Close(t.Context())
 	for callback, statement := range map[string]string{
 		"noting a change of a relation":      "CREATE TABLE public.other (n int)",
@@ -26,9 +26,7 @@ func TestAPanicInACallbackEndsItsSessionAlone(t *testing.T) {
 		"a hook of rollback":                 "ROLLBACK",
 	} {
 		conn, err := pgx.Connect(t.Context(), dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, sql := range []string{"BEGIN", "SET LOCAL chainify.panic_in = '" + callback + "'", statement, "SELECT 1"} {
 			if _, err = conn.Exec(t.Context(), sql); err != nil {
 				break

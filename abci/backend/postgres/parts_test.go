@@ -12,6 +12,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -208,9 +209,7 @@ func undisturbed(t *testing.T, server string) (backend.Execution, string) {
 	if err == nil {
 		err = b.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return x, contents(t, dsn)
 }
 
@@ -262,9 +261,7 @@ func TestWhateverEndsAPartOfABlockLeavesTheSameBlock(t *testing.T) {
 			r.process(waitingLeader) // runs the block alone
 			r.closed()
 			r.unlock()
-			if err := <-r.executed; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-r.executed)
 			r.finish(true, want, wantContents)
 		})
 	}
@@ -322,9 +319,7 @@ func kill(t *testing.T, pid int) {
 
 func signal(t *testing.T, pid int, number syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, number); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, number))
 }
 
 // A half committed block that is not to be finished goes again, with everything that its parts
@@ -335,9 +330,7 @@ func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	r := newPartsRun(t, server, "half")
 	run(t, r.dsn, "ALTER DATABASE half SET chainify.crash_point = 'after_part_commit:1'")
 	before := checkpointer(t, server+" dbname=postgres", 0)
-	if err := r.b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.b.Close())
 	r.b = steady(t, r.dsn)
 	connected(t, r.b)
 	r.executeInParts()
@@ -351,9 +344,7 @@ func TestARepairTakesBackAHalfCommittedBlock(t *testing.T) {
 	}
 	connected(t, r.b)
 	rows, err := r.b.Repair(t.Context(), backend.Rows, 1, r.first.Hash, 2, want.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Each part has every third transaction. Parts commit together: the first is committed, the
 	// second may be.
 	changed := slices.DeleteFunc(rows, func(d backend.RowDeviation) bool { return d.Key == nil })

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -73,12 +74,8 @@ func TestPlansInTheDatabase(t *testing.T) {
 	}
 	runs := func(nonce uint64) (wire.Hash, []wire.Hash, []wire.TxResult) {
 		x, err := b.Execute(t.Context(), planBlock(6, nonce, executesPlan(plans.IDs[0]), executesPlan(plans.IDs[1])), hash)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, b.Rollback(t.Context()))
 		return x.Hash, x.Effects, x.Results
 	}
 	first, effects, results := runs(100)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 const referencePath = "../../../docs/sql-reference.md"
@@ -32,9 +34,7 @@ var referenceParts = []struct{ heading, columns, sql string }{
 // docs/sql-reference.md is what the catalog says. UPDATE_EXPECTED=1 writes it.
 func TestTheSQLReferenceIsOfTheCatalog(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), database(t, setup))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close(t.Context())
 	var page strings.Builder
 	page.WriteString("# SQL reference\n<!-- Made from the catalog's comments (extension/sql/90_comments.sql) by TestTheSQLReferenceIsOfTheCatalog: what is changed here is lost. -->\n\n" +
@@ -42,14 +42,10 @@ func TestTheSQLReferenceIsOfTheCatalog(t *testing.T) {
 	for _, part := range referenceParts {
 		fmt.Fprintf(&page, "\n## %s\n| %s |\n|%s\n", part.heading, part.columns, strings.Repeat("---|", strings.Count(part.columns, "|")+1))
 		rows, err := conn.Query(t.Context(), part.sql)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for rows.Next() {
 			cells, err := rows.Values()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, cell := range cells {
 				text, is := cell.(string)
 				if !is || strings.TrimSpace(text) == "" {
@@ -59,14 +55,10 @@ func TestTheSQLReferenceIsOfTheCatalog(t *testing.T) {
 			}
 			page.WriteString("|\n")
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Err())
 	}
 	if os.Getenv("UPDATE_EXPECTED") != "" {
-		if err := os.WriteFile(referencePath, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(referencePath, []byte(page.String()), 0o644))
 	}
 	kept, err := os.ReadFile(referencePath)
 	if err != nil || string(kept) != page.String() {

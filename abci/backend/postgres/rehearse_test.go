@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -36,9 +37,7 @@ func newRehearsable(t *testing.T, limit time.Duration) rehearsable {
 	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Commit(t.Context()))
 	b.rehearsals.close()
 	config, trips := counted(b.pool.Config())
 	var err error
@@ -375,9 +374,7 @@ func TestClosingEndsRehearsals(t *testing.T) {
 	_, first := b.busy()
 	waits := b.later(t.Context(), inserting(2))
 	b.queued(1)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	for _, f := range append(first, waits) {
 		if v := <-f; v.err == nil {
 			t.Errorf("a rehearsal ended with %+v", v)
@@ -393,9 +390,7 @@ func TestOutcomesTakeOneRoundTrip(t *testing.T) {
 	b := newRehearsable(t, rehearsalLimit)
 	config, trips := counted(b.pool.Config())
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.pool.Close()
 	b.pool = pool
 	known := extensionBlock(1).IDs[0]

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 const several = "one among several:5432"
@@ -107,9 +109,7 @@ func TestHostsOf(t *testing.T) {
 		{"host=/run/one,/run/two port=1,2", "/run/one:1 /run/two:2", connectLimitOf, 0},
 	} {
 		config, err := pgx.ParseConfig(c.dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hosts, err := hostsOf(config)
 		if err != nil {
 			t.Fatalf("%s: %v", c.dsn, err)
@@ -159,13 +159,9 @@ func TestInOrder(t *testing.T) {
 // one has its turn.
 func TestAServerThatHangsIsPassedOver(t *testing.T) {
 	there, err := pgx.ParseConfig(database(t, standin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	hangs, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer hangs.Close()
 	b := open(t, fmt.Sprintf("host=127.0.0.1,%s port=%d,%d user=%s dbname=%s sslmode=disable",
 		there.Host, hangs.Addr().(*net.TCPAddr).Port, there.Port, there.User, there.Database))

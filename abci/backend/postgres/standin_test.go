@@ -16,6 +16,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -61,9 +62,7 @@ func run(t *testing.T, dsn, sql string) {
 func open(t *testing.T, dsn string) *Backend {
 	t.Helper()
 	b, err := New(Config{DSN: dsn, ChainID: "test", Organisation: "a", StuckAfter: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -126,9 +125,7 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Commit(t.Context()))
 }
 
 // Between two blocks nothing is sent over the connection that holds the node's lock.

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -38,9 +39,7 @@ func TestTamperMatrix(t *testing.T) {
 	}
 	path := filepath.Join("..", "..", "..", "docs", "tamper-matrix.md")
 	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const begin, end = "<!-- made by TestTamperMatrix -->\n", "\n<!-- end -->\n"
 	head, rest, ok := strings.Cut(string(page), begin)
 	kept, tail, ended := strings.Cut(rest, end)
@@ -67,9 +66,7 @@ func TestTamperMatrix(t *testing.T) {
 	table := strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
 	switch {
 	case *updateMatrix:
-		if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644))
 	case kept != table:
 		t.Errorf("%s is not what was seen (go test ./backend/postgres -run TamperMatrix -matrix rewrites it); seen:\n%s", path, table)
 	}
@@ -178,14 +175,10 @@ func (m *matrix) inTransaction(t *testing.T, c *tamperCase, f func(context.Conte
 		defer run(t, m.dsn, c.undo)
 	}
 	conn, err := pgx.Connect(ctx, m.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close(context.WithoutCancel(ctx))
 	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // closed next
 	if c != nil && c.undo == "" {
 		const behind = "SET LOCAL chainify.guard = off; SET LOCAL session_replication_role = replica; SET LOCAL allow_system_table_mods = on;"

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // former is the released version that updates start from. Its objects are in
@@ -23,18 +25,12 @@ var reordered = []string{"chainify_ledger.scrubbed"}
 func unzipped(t *testing.T, name string) string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("../../../extension/tests/upgrade", name+".gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -51,9 +47,7 @@ func offersFormer(t *testing.T) string {
 		t.Fatalf("where extensions are: %v, %v", shared, err)
 	}
 	script := filepath.Join(shared[0], "chainify--"+former+".sql")
-	if err := os.WriteFile(script, []byte(unzipped(t, filepath.Base(script))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, []byte(unzipped(t, filepath.Base(script))), 0o644))
 	t.Cleanup(func() { _ = os.Remove(script) })
 	// The library may have lost functions since.
 	return "SET check_function_bodies = off; CREATE EXTENSION chainify VERSION '" + former + "'; RESET check_function_bodies"
@@ -63,25 +57,17 @@ func offersFormer(t *testing.T) string {
 func catalogue(t *testing.T, dsn string) []string {
 	t.Helper()
 	sql, err := os.ReadFile("testdata/catalog.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close(t.Context())
 	if _, err := conn.Exec(t.Context(), "SET search_path = pg_catalog"); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := conn.Query(t.Context(), string(sql), reordered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return lines
 }
 
@@ -118,7 +104,5 @@ func TestANodeWaitsForTheUpdate(t *testing.T) {
 	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Commit(t.Context()))
 }

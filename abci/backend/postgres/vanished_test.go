@@ -17,6 +17,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
 	"github.com/chainify-db/chainify/abci/e2e/isolated"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -26,9 +27,7 @@ const vanishedLimit = time.Minute
 // All sessions of the node have the server notice a machine that is gone.
 func TestSessionsEndWithTheirMachine(t *testing.T) {
 	c, err := pgx.ParseConfig("host=db port=1 dbname=ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	settle(&c.Config)
 	for name, want := range map[string]string{
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3", "tcp_user_timeout": "10000", "client_connection_check_interval": "2000",
@@ -56,14 +55,10 @@ func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
 	if errors.Is(err, exec.ErrNotFound) || err != nil && strings.Contains(err.Error(), "not supported") {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = lan.Close() })
 	address, err := lan.Join()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rules := filepath.Join(t.TempDir(), "pg_hba.conf")
 	if err := errors.Join(os.WriteFile(rules, []byte("local all all trust\nhost all all all trust\n"), 0o644), os.Chmod(filepath.Dir(rules), 0o755),
 		os.Chmod(filepath.Dir(filepath.Dir(rules)), 0o755)); err != nil {
@@ -76,12 +71,8 @@ func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
 		at := connected(t, node)
 		block := orderedBlock(1, wire.Kind_KIND_DEPLOY, "CREATE TABLE public.t (id bigint PRIMARY KEY)")
 		was, err := node.Execute(t.Context(), block, at.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lan.Divide([]string{"rests"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, lan.Divide([]string{"rests"}))
 		found := make(chan error)
 		go func() { found <- node.Commit(t.Context()) }()
 		if x := takesOver(t, dsn, block); x.Hash != was.Hash {
@@ -102,9 +93,7 @@ func TestAVanishedMachineFreesTheDatabase(t *testing.T) {
 			found <- err
 		}()
 		eventually(t, dsn, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'works' AND state = 'active' AND application_name LIKE 'chainify block 2 tx 0%')")
-		if err := lan.Divide([]string{"rests"}, []string{"works"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lan.Divide([]string{"rests"}, []string{"works"}))
 		takesOver(t, dsn, orderedBlock(2, wire.Kind_KIND_SQL, "INSERT INTO t VALUES (1)"))
 		tells(t, found)
 	})
@@ -135,18 +124,14 @@ func takesOver(t *testing.T, dsn string, block *wire.OrderedBlock) backend.Execu
 		_, err := other.Position(ctx)
 		return err == nil, fmt.Sprint(err), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), vanishedLimit)
 	defer cancel()
 	x, err := other.Execute(ctx, block, connected(t, other).Hash)
 	if err == nil {
 		err = other.Commit(ctx)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return x
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -254,9 +255,7 @@ func writeSetDatabase(t *testing.T) (dsn string, b *Backend, first wire.Hash, ro
 		t.Fatal(err, x.Results)
 	}
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return dsn, b, x.Hash, rowsOf{t, conn}
 }
@@ -268,9 +267,7 @@ func applyWriteSets(t *testing.T, b *Backend, n uint64, previous wire.Hash, case
 	if err == nil {
 		err = b.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, r := range x.Results {
 		if c := cases[i]; r.SQLState != c.sqlstate || r.Succeeded != (c.sqlstate == "") || !strings.Contains(r.Message, c.says) {
 			t.Errorf("%s: %q %s, want %q %s", c.name, r.SQLState, r.Message, c.sqlstate, c.says)
