@@ -16,7 +16,7 @@ pub enum Kind {
     Deploy = 3,
     /// Reserved: organisations, keys, policies.
     Governance = 4,
-    /// A transaction planned for later, or an action on one ([`crate::plan`]).
+    /// A transaction planned for later, or an action on one ([`crate::planned`]).
     Plan = 5,
 }
 
