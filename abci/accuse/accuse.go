@@ -116,7 +116,23 @@ func FalseChunk(sender string, proof error) Accusation {
 // This node alone counts, over their connections.
 func ChargeUsedUp(member string) Accusation {
 	return Accusation{
-		organisation: member, message: "another organisation's nodes sent too much that is refused; nothing of it is looked at for a while", level: slog.LevelWarn,
+		organisation: member, message: "another organisation's nodes sent too much that is refused or known already; nothing of it is looked at for a while", level: slog.LevelWarn,
+	}
+}
+
+// ReadSlowly says of a member that its nodes send more of something than this node looks at. This
+// node alone counts, over their connections.
+func ReadSlowly(member, what string) Accusation {
+	return Accusation{
+		organisation: member, message: "another organisation's nodes send too many " + what + "; they are read slowly", level: slog.LevelWarn,
+	}
+}
+
+// ServedSlowly says of a member that its nodes ask for more than this node tells at once. Nodes
+// that fetch all blocks do so, too.
+func ServedSlowly(member string) Accusation {
+	return Accusation{
+		organisation: member, message: "another organisation's nodes ask for many blocks or snapshots; they are read slowly", level: slog.LevelInfo,
 	}
 }
 

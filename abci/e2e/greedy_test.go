@@ -43,7 +43,9 @@ func TestThreeGreedyOrganisationsStopNobody(t *testing.T) {
 	clients.Wait()
 	for _, o := range honest {
 		for _, greedy := range others {
-			for _, line := range []string{"sent too much that is refused", "send too many votes beside their first ones"} {
+			for _, line := range []string{
+				"sent too much that is refused", "send too many votes beside their first ones", "send too many parts of blocks", "send too many notes",
+			} {
 				said := regexp.MustCompile(line + ".* organisation=" + greedy.Name)
 				must(t, harness.Poll(ctx, progressLimit, fmt.Sprintf("%s charges %s: %s", o.Name, greedy.Name, line), func(context.Context) (bool, string, error) {
 					return said.MatchString(o.NodeTail(100_000)), "", nil

@@ -114,6 +114,7 @@ func (o *ordering) open(n *node) error {
 	if err := o.overhear(n); err != nil {
 		return err
 	}
+	o.bound(n)
 	network, ok := any(o.comet.Switch()).(*p2p.Switch)
 	if !ok { // one without a filter would let everybody in
 		return fmt.Errorf("CometBFT: a network of type %T, whose peers cannot be filtered", o.comet.Switch())

@@ -32,13 +32,37 @@ func (o *ordering) overhear(n *node) error {
 	cometnode.CustomReactors(map[string]p2p.Reactor{consensusName: listening{
 		consensusReactor: inner,
 		ballots:          peers.NewBallots(n.conduct, next, func() int { return n.registry().Validators() }),
+		parts:            peers.NewParts(n.conduct, next, o.sizeOf),
 		overheard:        func(v *cmtproto.Vote) { n.silence.overheard(v, next()) },
 	}})(o.comet)
 	return nil
 }
 
+// sizeOf is how many bytes a decided order block has; 0: it is not here.
+func (o *ordering) sizeOf(height int64) int64 {
+	meta := o.comet.BlockStore().LoadBlockMeta(height)
+	if meta == nil {
+		return 0
+	}
+	return int64(meta.BlockSize)
+}
+
 // consensusName is that of CometBFT's consensus in its switch.
 const consensusName = "CONSENSUS"
+
+// workNames are those of CometBFT's reactors that work for other nodes at once.
+var workNames = []string{"BLOCKSYNC", "STATESYNC", "EVIDENCE"}
+
+// bound has the work of CometBFT's reactors for a member bounded.
+func (o *ordering) bound(n *node) {
+	work, doors := peers.NewWork(n.conduct), map[string]p2p.Reactor{}
+	for _, name := range workNames {
+		if inner, found := o.comet.Switch().Reactor(name); found {
+			doors[name] = peers.NewWorkDoor(inner, work, o.catchingUp)
+		}
+	}
+	cometnode.CustomReactors(doors)(o.comet)
+}
 
 // signLate signs the vote that CometBFT asked for before the key might sign, if there is one.
 func (o *ordering) signLate(n *node) {

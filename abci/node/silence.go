@@ -365,10 +365,11 @@ func (w showing) FinalizeBlock(ctx context.Context, req *abci.RequestFinalizeBlo
 }
 
 // listening is CometBFT's consensus, or the express lane before it, whose votes are overheard. It
-// gets votes of a member as ballots admit them.
+// gets votes of a member as ballots admit them, and everything else as parts do.
 type listening struct {
 	consensusReactor
 	ballots   *peers.Ballots
+	parts     *peers.Parts
 	overheard func(*cmtproto.Vote)
 }
 
@@ -385,6 +386,8 @@ func (l listening) Receive(e p2p.Envelope) {
 			return
 		}
 		l.overheard(m.Vote)
+	} else if !l.parts.Admit(e.Src, e.Message) {
+		return
 	}
 	l.consensusReactor.Receive(e)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -38,6 +40,9 @@ const (
 	oneNode     = "one_node_processors"
 	oneDatabase = "one_database_processors"
 	senders     = "clients_and_senders_processors"
+	// Of one honest node: what CometBFT wrote to the log of its consensus, and the node to its log.
+	oneWAL = "one_node_consensus_log_bytes_per_second"
+	oneLog = "one_node_log_bytes_per_second"
 )
 
 // besieged is a network of which some organisations send what has the others' nodes work in vain.
@@ -55,6 +60,26 @@ func (b besieged) nodes() (out []int) {
 }
 
 func (b besieged) databases() []int { return postmasters(b.honest()) }
+
+// logged is how many bytes CometBFT's logs of its consensus have, and the nodes' own logs.
+func (b besieged) logged() (consensus, own float64, err error) {
+	for _, o := range b.honest() {
+		files, failed := filepath.Glob(filepath.Join(o.Home(), "data", "cs.wal", "*"))
+		err = errors.Join(err, failed)
+		for i, file := range append(files, filepath.Join(filepath.Dir(o.Home()), "node.log")) {
+			s, failed := os.Stat(file)
+			switch {
+			case failed != nil:
+				err = errors.Join(err, failed)
+			case i < len(files):
+				consensus += float64(s.Size())
+			default:
+				own += float64(s.Size())
+			}
+		}
+	}
+	return consensus, own, err
+}
 
 // Greedy measures clients of two organisations while the three others are greedy, with every kind
 // at once and with each alone, and while nobody is.
@@ -124,7 +149,8 @@ func (b besieged) wait(kinds []greedy.Kind) func(context.Context, int) (load, er
 		defer func() { stop(); <-ended }()
 		before, err := cpuOf(b)
 		own := ownCPU()
-		if err != nil {
+		walBefore, logBefore, errLogged := b.logged()
+		if err = errors.Join(err, errLogged); err != nil {
 			stop()
 			close(ended)
 			return l, err
@@ -135,13 +161,15 @@ func (b besieged) wait(kinds []greedy.Kind) func(context.Context, int) (load, er
 		}
 		own = ownCPU() - own
 		after, err := cpuOf(b)
-		if err != nil {
+		wal, log, errLogged := b.logged()
+		if err = errors.Join(err, errLogged); err != nil {
 			return l, err
 		}
 		l.led.used = before.less(first)
 		used, seconds := after.less(before), l.took.Seconds()
 		l.more = map[string]float64{
 			oneNode: used.nodes.Seconds() / seconds / honestOnes, oneDatabase: used.databases.Seconds() / seconds / honestOnes, senders: own.Seconds() / seconds,
+			oneWAL: (wal - walBefore) / seconds / honestOnes, oneLog: (log - logBefore) / seconds / honestOnes,
 		}
 		for kind, c := range attack.Counts() {
 			l.more[string(kind)+"_messages"], l.more[string(kind)+"_mib"] = float64(c.Messages), float64(c.Bytes)/(1<<20)
@@ -183,17 +211,22 @@ func greedyFigures(r *report.Report) error {
 		if s == nil {
 			continue
 		}
-		extra := make([]float64, len(s.Samples))
-		for i, busy := range s.Samples {
-			rest := quiet.Samples[i]
-			extra[i] = (busy.Detail[oneNode] - rest.Detail[oneNode]*busy.Value/rest.Value) / 3
+		extra := func(detail string) []float64 {
+			out := make([]float64, len(s.Samples))
+			for i, busy := range s.Samples {
+				rest := quiet.Samples[i]
+				out[i] = (busy.Detail[detail] - rest.Detail[detail]*busy.Value/rest.Value) / 3
+			}
+			return out
 		}
 		most := report.Target{}
 		if id == "all" {
 			most = report.AtMost(1.2)
 		}
 		for _, err := range []error{
-			r.AddFigure("greedy."+id+"_extra", extra, "processors", report.AtMost(0.1), names[id]+": processors of one honest node for one greedy member, beyond those that its transactions take when nobody is greedy"),
+			r.AddFigure("greedy."+id+"_extra", extra(oneNode), "processors", report.AtMost(0.1), names[id]+": processors of one honest node for one greedy member, beyond those that its transactions take when nobody is greedy"),
+			r.AddFigure("greedy."+id+"_consensus_log", extra(oneWAL), "B/s", report.Target{}, names[id]+": the same of bytes of CometBFT's log of its consensus"),
+			r.AddFigure("greedy."+id+"_log", extra(oneLog), "B/s", report.Target{}, names[id]+": the same of bytes of the node's log"),
 			r.AddFigure("greedy."+id+"_senders", s.Details(senders), "processors", report.Target{}, names[id]+": processors of the clients and of those who send, on the same machine"),
 			r.AddRatio("greedy."+id+"_p50", s.Details("p50_ms"), quiet.Details("p50_ms"), most, names[id]+": median of honest clients that wait / when nobody is greedy"),
 			r.AddRatio("greedy."+id+"_p99", s.Details("p99_ms"), quiet.Details("p99_ms"), report.Target{}, names[id]+": the same, 99th percentile"),

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"github.com/cometbft/cometbft/p2p"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 
+	"github.com/chainify-db/chainify/abci/accuse"
 	"github.com/chainify-db/chainify/abci/fair"
 )
 
@@ -69,7 +69,7 @@ func (b *Ballots) Admit(peer p2p.Peer, vote *cmtproto.Vote) bool {
 		return true
 	}
 	for b.more.Left(member) <= 0 {
-		b.conduct.Log(slog.LevelWarn, peer.ID(), "another organisation's nodes send too many votes beside their first ones; they are read slowly", "organisation", member)
+		b.conduct.Accuse(peer.ID(), accuse.ReadSlowly(member, "votes beside their first ones"))
 		if !hold(peer, ballotsEach) {
 			return false
 		}

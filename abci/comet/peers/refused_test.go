@@ -17,7 +17,8 @@ import (
 )
 
 // A member pays for what its nodes pass on and the mempool refuses, all nodes together, until
-// nothing of it is looked at. Transactions that are known or taken cost nothing.
+// nothing of it is looked at. Transactions that are taken, or find no room, cost nothing. One that
+// is known costs an eighth.
 func TestWhatIsRefusedIsChargedToTheMember(t *testing.T) {
 	conduct := NewConduct(slog.New(slog.DiscardHandler))
 	conduct.Member = func(peer p2p.Peer) string {
@@ -39,10 +40,15 @@ func TestWhatIsRefusedIsChargedToTheMember(t *testing.T) {
 		}
 		return looked - before
 	}
-	failed = errors.New("known already")
+	failed = errors.New("no room")
 	if n := send("a1", 1<<20, 100); n != 100 {
 		t.Errorf("%d of 100 are looked at that cost nothing", n)
 	}
+	failed = mempool.ErrTxInCache
+	if n, want := send("b1", 1<<20, 1000), knownPart*refusedMax/(1<<20+refusedLeast)+1; n != want {
+		t.Errorf("%d of 1000 that are known are looked at, want %d", n, want)
+	}
+	now = now.Add(time.Hour)
 	answer, failed = &abci.ResponseCheckTx{}, nil
 	if n := send("a1", 1<<20, 100); n != 100 {
 		t.Errorf("%d of 100 are looked at that are taken", n)

@@ -28,10 +28,13 @@ const (
 	Expired   Kind = "expired"   // bundles of a MiB, and of one transaction, which are too old to be ordered
 	Questions Kind = "questions" // for agreement to transactions that are never ordered, all of which are rehearsed
 	Votes     Kind = "votes"     // precommits with votes on invented blocks, which nobody signed
+	Parts     Kind = "parts"     // proposals that nobody signed, and parts of no block
+	Notes     Kind = "notes"     // of votes that a node is said to have
+	Blocks    Kind = "blocks"    // requests for blocks, whose answers are not read
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Forged, Decided, Expired, Questions, Votes}
+var Kinds = []Kind{Forged, Decided, Expired, Questions, Votes, Parts, Notes, Blocks}
 
 // Options describes an attack.
 type Options struct {

@@ -113,9 +113,13 @@ func (p *peer) Receive(e p2p.Envelope) {
 	case *blocks.StatusRequest:
 		e.Src.TrySend(p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: &blocks.StatusResponse{}})
 	case *blocks.BlockResponse:
-		p.blocks <- m.Block.Data.Txs
+		if p.kind == Decided {
+			p.blocks <- m.Block.Data.Txs
+		}
 	case *blocks.NoBlockResponse:
-		p.blocks <- nil
+		if p.kind == Decided {
+			p.blocks <- nil
+		}
 	case *gogo.BytesValue:
 		if e.ChannelID != peers.AgreementChannel {
 			return
@@ -165,10 +169,17 @@ func (p *peer) prepare(ctx context.Context) error {
 	for i := range p.targets {
 		t := &p.targets[i]
 		var err error
-		if p.kind == Questions {
+		switch p.kind {
+		case Questions:
 			t.sends, err = p.questions(t)
-		} else {
+		case Votes:
 			t.sends, err = p.votes()
+		case Parts:
+			t.sends, err = parts()
+		case Notes:
+			t.sends = notes
+		case Blocks:
+			t.sends = requests
 		}
 		if err != nil {
 			return err
@@ -319,4 +330,39 @@ func (p *peer) vote(height int64) (*cmtproto.Vote, error) {
 	var err error
 	v.ExtensionSignature, err = p.member.validator.Sign(types.VoteExtensionSignBytes(p.member.chainID, v))
 	return v, err
+}
+
+// parts are of a block that nobody proposes. One message of eight is a proposal of it.
+func parts() (sends, error) {
+	const proposalOf = 8
+	data := make([]byte, proposalOf*int(types.BlockPartSizeBytes))
+	_, _ = rand.Read(data) // it never fails
+	set := types.NewPartSetFromData(data, types.BlockPartSizeBytes)
+	made := make([]*cmtproto.Part, set.Total())
+	for i := range made {
+		var err error
+		if made[i], err = set.GetPart(i).ToProto(); err != nil {
+			return nil, err
+		}
+	}
+	id := types.BlockID{Hash: data[:32], PartSetHeader: set.Header()}
+	return func(n int, height int64) (*p2p.Envelope, int) {
+		var message proto.Message = &cons.BlockPart{Height: height, Part: *made[n%len(made)]}
+		if n%proposalOf == 0 {
+			proposal := types.NewProposal(height, 0, -1, id)
+			proposal.Signature = data[:64]
+			message = &cons.Proposal{Proposal: *proposal.ToProto()}
+		}
+		return &p2p.Envelope{ChannelID: consensus.DataChannel, Message: message}, proto.Size(message)
+	}, nil
+}
+
+func notes(_ int, height int64) (*p2p.Envelope, int) {
+	message := &cons.HasVote{Height: height, Type: cmtproto.PrevoteType}
+	return &p2p.Envelope{ChannelID: consensus.StateChannel, Message: message}, proto.Size(message)
+}
+
+func requests(n int, height int64) (*p2p.Envelope, int) {
+	message := &blocks.BlockRequest{Height: 1 + int64(n)%height}
+	return &p2p.Envelope{ChannelID: blocksync.BlocksyncChannel, Message: message}, proto.Size(message)
 }
