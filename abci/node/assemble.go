@@ -200,7 +200,10 @@ func (n *node) assembleAgreements() (*gateway.Agreements, error) {
 	n.asking, err = peers.NewAgreements(peers.AgreementOptions{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, NodeID: string(nodeKey.ID()),
 		GatewayKey: n.gatewayKeyOf, Ever: n.everKey, Conduct: n.conduct, Limit: agreementLimit, Log: n.log.With("part", "agreement"),
-		Decide: func(ctx context.Context, tx []byte) (string, error) { return decide(ctx, database, tx) },
+		Decide: func(ctx context.Context, tx []byte, at func() int64) (string, error) {
+			committed := func() uint64 { return n.effects.Status().LastCommitted }
+			return decide(ctx, database, asker{at, n.height.Load, n.app.LastOrdered, committed}, tx)
+		},
 	})
 	if err != nil {
 		return nil, err

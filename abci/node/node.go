@@ -63,8 +63,6 @@ const (
 	// agreementLimit bounds how long a client waits for other organisations' agreement, and how
 	// long this one decides.
 	agreementLimit = 5 * time.Second
-	agreementLooks = 3
-	agreementPause = 100 * time.Millisecond
 )
 
 // ErrConsensusFailed says that CometBFT halted this node's consensus: its state contradicts itself

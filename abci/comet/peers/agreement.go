@@ -50,7 +50,8 @@ type AgreementOptions struct {
 	Conduct *Conduct
 	// Decide says why this organisation does not agree to a transaction, "" when it does. An error:
 	// it could not find out. For how long its database may work is in the context (backend.Allow).
-	Decide func(ctx context.Context, tx []byte) (refusal string, err error)
+	// at tells the order block that the asking node works on, 0 while it is not known.
+	Decide func(ctx context.Context, tx []byte, at func() int64) (refusal string, err error)
 	// Limit bounds how long one decision takes.
 	Limit time.Duration
 	Log   *slog.Logger
@@ -278,7 +279,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 		defer func() { r.end(granted, tx.ID, allowed.Spent()) }()
 		ctx, cancel := context.WithTimeout(backend.Allow(backend.For(r.ctx, "organisation "+client), allowed), r.opt.Limit)
 		defer cancel()
-		refusal, err := r.opt.Decide(ctx, tx.Raw)
+		refusal, err := r.opt.Decide(ctx, tx.Raw, func() int64 { return heightOf(peer) })
 		switch {
 		case err != nil && allowed.Gone():
 			refusal = "it takes longer than is left of its time for questions of this client; ask again later"

@@ -165,9 +165,18 @@ func (c *Conduct) conduct(peer p2p.ID) *conduct {
 func Ahead(list []p2p.Peer, height int64) bool {
 	ahead := 0
 	for _, peer := range list {
-		if state, known := peer.Get(types.PeerStateKey).(mempool.PeerState); known && state.GetHeight() > height+1 {
+		if heightOf(peer) > height+1 {
 			ahead++
 		}
 	}
 	return 2*ahead > len(list)
+}
+
+// heightOf is the order block that a peer works on, as it says; 0 while it has not said.
+func heightOf(peer p2p.Peer) int64 {
+	state, known := peer.Get(types.PeerStateKey).(mempool.PeerState)
+	if !known {
+		return 0
+	}
+	return state.GetHeight()
 }

@@ -237,7 +237,7 @@ func newAsked(t testing.TB, change func(*wire.AgreementAsk)) (*Agreements, []byt
 		GatewayKey: func(string) (ed25519.PublicKey, bool) { return public, true },
 		Ever:       func(_ string, fits func(ed25519.PublicKey) bool) bool { return fits(public) },
 		Conduct:    conduct, Log: slog.New(slog.DiscardHandler),
-		Decide: func(context.Context, []byte) (string, error) { return "", nil },
+		Decide: func(context.Context, []byte, func() int64) (string, error) { return "", nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func FuzzSignedQuestion(f *testing.F) {
 		GatewayKey: func(string) (ed25519.PublicKey, bool) { return public, true },
 		Ever:       func(_ string, fits func(ed25519.PublicKey) bool) bool { return fits(public) },
 		Conduct:    NewConduct(slog.New(slog.DiscardHandler)), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Decide: func(_ context.Context, tx []byte) (string, error) {
+		Decide: func(_ context.Context, tx []byte, _ func() int64) (string, error) {
 			decided.Store(&tx)
 			return "", nil
 		},
