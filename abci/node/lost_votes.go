@@ -41,12 +41,9 @@ type keptLostVotes struct {
 	After   int64            `json:"after,omitempty"` // All ends with a signature beyond this height
 	Unknown *effects.Unknown `json:"unknown,omitempty"`
 	Voted   [][]byte         `json:"voted,omitempty"` // votes of the lost node, from its disk
-	// Known is the height up to which Voted has all votes; votedHere: that of the last signature.
+	// Known is the height up to which Voted has all votes, by the log on that disk.
 	Known int64 `json:"known,omitempty"`
 }
-
-// votedHere is what Known is until the node starts with the lost node's last signature.
-const votedHere = -1
 
 // start tells what was kept, and returns the votes that are known. It comes before effects runs.
 func (l *lostVotes) start() ([]wire.EffectVote, error) {
@@ -77,11 +74,6 @@ func (l *lostVotes) start() ([]wire.EffectVote, error) {
 func (l *lostVotes) compare(own ownVoted, last int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kept.Known == votedHere {
-		kept := l.kept
-		kept.Known = last
-		l.keep(kept)
-	}
 	if own.lost(last) && last > l.kept.Known {
 		l.log.Warn("the log of this organisation's votes on effects is lost: it votes on nothing before it signs again",
 			"signed", last, "log_until", own.reach)
@@ -140,7 +132,7 @@ func (l *lostVotes) keep(kept keptLostVotes) {
 // votesOnDisk are the last votes on effects of a stopped node, by the disk that it left, and what
 // that node did not know itself of an earlier one.
 func votesOnDisk(home config.Home) (keptLostVotes, error) {
-	logged, err := lastVotes(filepath.Join(home.Data(), "cs.wal", "wal"))
+	logged, reach, err := lastVotes(filepath.Join(home.Data(), "cs.wal", "wal"))
 	if err != nil {
 		return keptLostVotes{}, err
 	}
@@ -157,6 +149,7 @@ func votesOnDisk(home config.Home) (keptLostVotes, error) {
 	for _, vote := range append(kept, logged...) {
 		lost.Voted = append(lost.Voted, vote.Encode())
 	}
+	lost.Known = max(lost.Known, reach)
 	return lost, nil
 }
 
@@ -212,7 +205,6 @@ func VoteAgain(home config.Home) (err error) {
 func takeVotes(db dbm.DB, from config.Home, signed bool) error {
 	kept := keptLostVotes{All: !signed}
 	if signed {
-		kept.Known = votedHere
 		var err error
 		if kept, err = votesOnDisk(from); err != nil {
 			return fmt.Errorf("the lost node's votes on effects: %w", err)

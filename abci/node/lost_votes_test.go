@@ -136,7 +136,7 @@ func TestALostLogLeavesVotesUnknown(t *testing.T) {
 	}
 
 	taken := newLoss(t, dbm.NewMemDB())
-	if err := taken.memory.KeepLostVotes(keptLostVotes{Known: votedHere}); err != nil {
+	if err := taken.memory.KeepLostVotes(keptLostVotes{Known: 9}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := taken.start(); err != nil {
@@ -219,5 +219,11 @@ func TestVotesTravelWithTheDisk(t *testing.T) {
 	votes, err := l.start()
 	if want := []wire.EffectVote{earlier, stuck}; err != nil || !slices.Equal(votes, want) || len(l.told) > 0 {
 		t.Errorf("votes %v (%v), told %+v; want %v and nothing", votes, err, l.told, want)
+	}
+	if l.compare(ownVoted{from: 40}, 41); len(l.told) > 0 {
+		t.Errorf("told %+v, with all votes of the lost node", l.told)
+	}
+	if l.compare(ownVoted{from: 40}, 42); len(l.told) != 1 {
+		t.Errorf("told %+v, where the lost node signed for a height that its log does not reach", l.told)
 	}
 }

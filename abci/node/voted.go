@@ -67,22 +67,22 @@ func voted(head string, from, next int64, pending wire.Key) (ownVoted, error) {
 	return out, nil
 }
 
-// lastVotes reads what a stopped node voted last, one vote for each execution. Organisations vote
-// again on what is pending at each height, of which the last 10 MB of the log have hundreds.
-func lastVotes(head string) ([]wire.EffectVote, error) {
+// lastVotes reads what a stopped node voted last, one vote for each execution, and the height that
+// its log reaches. Organisations vote again on what is pending at each height, of which the last
+// 10 MB of the log have hundreds.
+func lastVotes(head string) (votes []wire.EffectVote, reach int64, err error) {
 	files, err := logFiles(head)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []wire.EffectVote
 	for _, file := range files[:min(2, len(files))] {
 		one, err := votedIn(file, 0)
 		if err != nil {
-			return nil, fmt.Errorf("read own votes: %w", err)
+			return nil, 0, fmt.Errorf("read own votes: %w", err)
 		}
-		all = append(one.votes, all...)
+		votes, reach = append(one.votes, votes...), max(reach, one.reach)
 	}
-	return firstVotes(all), nil
+	return firstVotes(votes), reach, nil
 }
 
 // logFiles are the files of CometBFT's log, the newest first.
