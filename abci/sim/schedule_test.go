@@ -164,8 +164,9 @@ func (w *world) take(s step) error {
 }
 
 // lose loses a member's machine, of which the keys or the disk are left, and has it come back. The
-// order does without the last steps of one member at most. So where another one came back and has
-// signed nothing yet, all is mended before.
+// order does without the last steps of one member at most, and a ledger block without the vote of
+// one. So where another one came back and has signed nothing yet, or abstains from a block, all is
+// mended before.
 func (w *world) lose(m *member, back func() error) error {
 	if err := w.settle(m); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (w *world) lose(m *member, back func() error) error {
 		return err
 	}
 	err := back()
-	m.doubts, m.before = true, w.record.signs(m.node)
+	m.lost(w.record.signs(m.node))
 	return err
 }
 
@@ -195,14 +196,14 @@ func (w *world) loseData(m *member) error {
 	return w.lose(m, func() error { return errors.Join(m.node.loseData(), m.node.start()) })
 }
 
-// settle has all other members know what they signed last.
+// settle has all other members know what they signed last, and vote.
 func (w *world) settle(but *member) error {
 	for _, m := range w.members {
 		_, elsewhere, err := m.node.kept()
 		if err != nil {
 			return err
 		}
-		if m != but && (elsewhere || m.doubts && w.record.signs(m.node) == m.before) {
+		if m != but && (elsewhere || !until(haste, m.settled)) {
 			return w.mend()
 		}
 	}
@@ -272,7 +273,7 @@ func (w *world) twin(m *member, heights int64) error {
 	if err := m.takeOver(false); err != nil {
 		return err
 	}
-	m.doubts, m.before = true, 0
+	m.lost(0)
 	until(5*haste, func() bool { return w.record.signs(m.node) > 0 })
 	first.pause(false)
 	if !until(patience, func() bool {

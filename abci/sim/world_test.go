@@ -46,7 +46,8 @@ type member struct {
 	node   *machine // that runs, or ran last
 	doubts bool     // node began without its last signature, and had signed for height before until then
 	before int64
-	had    bool // it once had a twin
+	within uint64 // the ledger block from which it abstains is not beyond this one; 0: not known yet
+	had    bool   // it once had a twin
 }
 
 // address is a loopback address of one machine alone.
@@ -291,11 +292,40 @@ func (w *world) mend() error {
 		twice, _, _ := w.record.twices()
 		return errors.New(strings.Join(append(astray, twice...), "\n"))
 	}
-	for _, m := range w.members {
-		m.doubts = false
+	if !until(patience, func() bool { return !slices.ContainsFunc(w.members, func(m *member) bool { return !m.settled() }) }) {
+		return errors.New("a block is not certified from which a member abstains")
 	}
 	return nil
 }
+
+// settled tells that the member signs, and abstains from no block that is still to be certified.
+func (m *member) settled() bool {
+	if !m.doubts {
+		return true
+	}
+	if m.world.record.signs(m.node) == m.before {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := m.node.client(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return false
+	}
+	if m.within == 0 {
+		m.within = s.LastOrdered
+	}
+	m.doubts = s.LastCertified < m.within
+	return !m.doubts
+}
+
+// lost notes that the member's node does not know what it signed and voted.
+func (m *member) lost(before int64) { m.doubts, m.before, m.within = true, before, 0 }
 
 // convicted is why a member that never had a twin signs nothing any more.
 const convicted = "it takes its own organisation's signatures for those of another process"
@@ -367,7 +397,7 @@ func (m *member) signAgain() error {
 	if err := node.SignAgain(m.node.home, 0); err != nil {
 		return err
 	}
-	m.doubts, m.before = true, m.world.record.signs(m.node)
+	m.lost(m.world.record.signs(m.node))
 	return m.node.start()
 }
 
