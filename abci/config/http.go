@@ -31,6 +31,11 @@ func (h HTTP) Loopback() bool { return onLoopback(h.Listen) }
 // Loopback says whether only this machine reaches the explorer.
 func (e Explorer) Loopback() bool { return onLoopback(e.Listen) }
 
+// MetricsOnLoopback says whether only this machine reads the figures.
+func (c *Config) MetricsOnLoopback() bool {
+	return c.Metrics.Listen == "" || onLoopback(c.Metrics.Listen)
+}
+
 // TLS names the files of TLS in a home; false: plain HTTP.
 func (e Explorer) TLS(home Home) (access.TLSFiles, bool) {
 	return access.TLSFiles{Chain: home.Path(e.TLSCertFile), Key: home.Path(e.TLSKeyFile)}, e.TLSCertFile != ""

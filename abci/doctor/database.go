@@ -80,7 +80,7 @@ SELECT current_setting('server_version_num')::integer,
        (SELECT count(*)::integer FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - make_interval(secs => $1)),
        clock_timestamp()`
 
-func examineDatabase(ctx context.Context, home config.Home, c config.Config, version string, ownerOf func(string, uint16) (uint32, bool)) []Finding {
+func examineDatabase(ctx context.Context, home config.Home, c config.Config, version string, alone bool, ownerOf func(string, uint16) (uint32, bool)) []Finding {
 	const check = "database"
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
@@ -110,6 +110,9 @@ func examineDatabase(ctx context.Context, home config.Home, c config.Config, ver
 	}
 	findings = append(findings, examineMirrors(ctx, conn)...)
 	findings = append(findings, examineRoles(ctx, conn)...)
+	if !alone {
+		findings = append(findings, examineLedgerRules(ctx, conn)...)
+	}
 	findings = append(findings, servers...)
 	return append(findings, fine(check, "%s on %s, as %s", to.Database, to.Host, to.User))
 }
@@ -201,8 +204,11 @@ func judge(f facts, socket, version string) []Finding {
 	if !slices.Contains(majors, f.Version/10000) {
 		return []Finding{bad("PostgreSQL", fmt.Sprintf("version is %d.%d", f.Version/10000, f.Version%10000), "Chainify needs PostgreSQL 15, or 17 or 18 with the extension built for it.")}
 	}
-	findings := []Finding{fine("PostgreSQL", "%d.%d", f.Version/10000, f.Version%10000)}
-	for _, r := range rules(f, socket, version) {
+	return append([]Finding{fine("PostgreSQL", "%d.%d", f.Version/10000, f.Version%10000)}, apply(rules(f, socket, version))...)
+}
+
+func apply(rules []rule) (findings []Finding) {
+	for _, r := range rules {
 		if r.broken {
 			findings = append(findings, Finding{r.level, r.check, r.found, r.mend})
 		} else {

@@ -41,15 +41,21 @@ func warn(check, found, mend string) Finding { return Finding{Warn, check, found
 func Examine(ctx context.Context, home config.Home, c config.Config, version string) []Finding {
 	findings := examineHome(home, c)
 	machine := readMachine(ctx, home, c)
-	findings = append(findings, checkGenesis(home, c, machine.members), checkKeys(home, c, machine.members), checkSigning(home, c))
+	members := machine.registry.GetOrganisations()
+	findings = append(findings, checkGenesis(home, c, members), checkKeys(home, c, members), checkSigning(home, c))
 	findings = append(findings, judgeMachine(machine, c)...)
+	rules, told := readAgreed(home, machine.registry)
+	if told {
+		findings = append(findings, judgeAgreed(rules)...)
+	}
+	findings = append(findings, judgeChoices(home, c)...)
 	if c.Database.DSN != "" {
 		conditions, told := engines.Examine(ctx, c.Database.DSN)
 		for _, one := range conditions {
 			findings = append(findings, Finding{Level(one.Level), one.Check, one.Found, one.Mend})
 		}
 		if !told {
-			findings = append(findings, examineDatabase(ctx, home, c, version, machine.peerUID)...)
+			findings = append(findings, examineDatabase(ctx, home, c, version, rules.members == 1, machine.peerUID)...)
 		}
 	}
 	if c.Explorer.Listen != "" {

@@ -111,7 +111,7 @@ func TestPlacesOfDigestsAreExamined(t *testing.T) {
 		anchor config.Anchor
 		want   Level
 	}{
-		"none":                 {config.Anchor{}, Fine},
+		"none":                 {config.Anchor{}, Warn},
 		"a directory":          {config.Anchor{Directory: "config"}, Fine},
 		"no directory":         {config.Anchor{Directory: "none"}, Bad},
 		"keys":                 {config.Anchor{URL: "https://x/b", S3Region: "x", S3CredentialsFile: "keys"}, Fine},

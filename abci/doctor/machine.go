@@ -29,8 +29,8 @@ const (
 
 // machine holds facts about the machine and the network.
 type machine struct {
-	running      bool           // a node answers on the socket
-	members      []*wire.Member // as it says; nil: it does not
+	running      bool                   // a node answers on the socket
+	registry     *wire.RegistryResponse // as it says; nil: it does not
 	protocol     *wire.ProtocolStatus
 	environment  []*wire.EnvironmentDifference
 	socketError  error
@@ -50,7 +50,7 @@ func readMachine(ctx context.Context, home config.Home, c config.Config) machine
 	if client, err := gateway.Dial(limited, home.Path(c.Clients.Socket)); err == nil {
 		m.running = true
 		if r, err := client.Registry(limited); err == nil {
-			m.members = r.Organisations
+			m.registry = r
 		}
 		if s, err := client.Status(limited); err == nil {
 			m.protocol, m.environment = s.Protocol, s.Environment

@@ -18,6 +18,7 @@ func newDoctor() *cobra.Command {
 		Short: "Examine node and database, and say how to mend faults",
 		Long: `doctor examines the node: keys, the registration and file modes of keys, the genesis, the clients let in, places of digests,
 ports, peers, disk and clock. It examines the database: version, settings, extension, role, collations, and the explorer's role.
+It warns of choices that are less safe than others (docs/operator/defaults.md).
 It changes nothing. Run it as the node's user, on the node's machine; the node may run or not. Faults come first, then warnings.
 The exit code is 1 when there is a fault.
 
