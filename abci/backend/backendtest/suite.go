@@ -23,13 +23,10 @@ type Subject struct {
 	// Tamper changes a row on the ledger; TamperBoth its history, too, so that only Replay helps;
 	// TamperHistory does so beyond repair. All after block 2.
 	Tamper, TamperBoth, TamperHistory func(t *testing.T)
-	// TamperPast changes block 2 as it is kept, and has the database notice; nil: the subject keeps
-	// nothing of a block.
+	// TamperPast changes block 2 as it is kept, and has the database notice.
 	TamperPast func(t *testing.T)
 	// Scrub has the database look for tampering by itself.
 	Scrub func(t *testing.T)
-	// TellsNothing: what another database is told of its rows is not there to be tried.
-	TellsNothing bool
 	// Stick makes block n not end at its transaction 0: it returns such a block and how to end
 	// that.
 	Stick func(number uint64) (block *wire.OrderedBlock, end func())
@@ -407,9 +404,6 @@ func testReplay(r *run) {
 }
 
 func testRestore(r *run) {
-	if r.s.TellsNothing {
-		r.Skip("the subject has no rows to tell")
-	}
 	r.commit(1)
 	at := r.commit(2)
 	good := r.execute(r.s.Block(3))
@@ -448,9 +442,6 @@ func testRestore(r *run) {
 }
 
 func testPast(r *run) {
-	if r.s.TamperPast == nil {
-		r.Skip("the subject keeps nothing of a block")
-	}
 	r.commit(1)
 	at := r.commit(2)
 	next := r.commit(3)

@@ -158,7 +158,7 @@ func TestInOrder(t *testing.T) {
 // A server that answers nothing, as one whose machine is gone, has its time and no more: the next
 // one has its turn.
 func TestAServerThatHangsIsPassedOver(t *testing.T) {
-	there, err := pgx.ParseConfig(database(t, standin))
+	there, err := pgx.ParseConfig(database(t, setup))
 	must.Do(t, err)
 	hangs, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)

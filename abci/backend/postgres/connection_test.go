@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,15 +11,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/chainify-db/chainify/abci/backend"
-	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
-
-//go:embed testdata/standin.sql
-var standin string
 
 var databases atomic.Int64
 
@@ -32,9 +27,6 @@ func database(t *testing.T, setup string) string {
 	server := os.Getenv("CHAINIFY_TEST_PG")
 	if server == "" {
 		t.Skip("CHAINIFY_TEST_PG is not set: it names a server with the extension, for a superuser; `make test` sets it")
-	}
-	if os.Getenv("TRAPS") != "" && strings.HasPrefix(setup, standin) {
-		t.Skip("the stand-in runs SQL of its own, which the traps are not for")
 	}
 	name := fmt.Sprintf("effects_%d_%d", os.Getpid(), databases.Add(1))
 	run(t, server, "CREATE DATABASE "+name)
@@ -67,33 +59,6 @@ func open(t *testing.T, dsn string) *Backend {
 	return b
 }
 
-// standinBlock has two transactions; their ids are all that the stand-in reads.
-func standinBlock(n uint64, first byte) *wire.OrderedBlock {
-	b := &wire.OrderedBlock{Number: n, Height: int64(n), IDs: []wire.TxID{{first, byte(n)}, {2, byte(n)}}, Budget: wire.Budget{Statements: time.Second}}
-	b.Transactions = binary.BigEndian.AppendUint32(nil, 2)
-	for _, id := range b.IDs {
-		b.Transactions = binary.BigEndian.AppendUint32(b.Transactions, 32)
-		b.Transactions = append(b.Transactions, id[:]...)
-	}
-	return b
-}
-
-func TestStandinConforms(t *testing.T) {
-	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
-		dsn := database(t, standin)
-		return backendtest.Subject{
-			Open:          func(t *testing.T) backend.Backend { return open(t, dsn) },
-			Block:         func(n uint64) *wire.OrderedBlock { return standinBlock(n, 1) },
-			Tamper:        func(t *testing.T) { run(t, dsn, `UPDATE items SET name = 'y' WHERE id = 1000`) },
-			TamperBoth:    func(t *testing.T) { run(t, dsn, `UPDATE items SET name = 'z' WHERE id = 1000`) },
-			TamperHistory: func(t *testing.T) { run(t, dsn, `UPDATE block SET hash = sha256(hash)`) },
-			Scrub:         func(*testing.T) {}, // position() itself looks
-			TellsNothing:  true,                // its effects are hashes; the extension's test has rows
-			Stick:         func(n uint64) (*wire.OrderedBlock, func()) { return standinBlock(n, 0xff), func() {} },
-		}
-	})
-}
-
 // connected polls until the backend reaches its database, at most ten seconds.
 func connected(t *testing.T, b *Backend) backend.Position {
 	t.Helper()
@@ -109,10 +74,10 @@ func connected(t *testing.T, b *Backend) backend.Position {
 }
 
 func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
-	dsn := database(t, standin)
+	dsn := database(t, setup)
 	b := open(t, dsn)
 	at := connected(t, b)
-	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dsn, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", b.former.pid))
@@ -122,7 +87,7 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 	if p := connected(t, b); p.Number != 0 {
 		t.Fatalf("position %+v, want 0", p)
 	}
-	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
 	must.Do(t, b.Commit(t.Context()))
@@ -130,7 +95,7 @@ func TestALostConnectionRollsBackAndComesBack(t *testing.T) {
 
 // Between two blocks nothing is sent over the connection that holds the node's lock.
 func TestAConnectionLostAtRestComesBackWithThePosition(t *testing.T) {
-	dsn := database(t, standin)
+	dsn := database(t, setup)
 	b := open(t, dsn)
 	connected(t, b)
 	former := b.former.pid
@@ -143,10 +108,10 @@ func TestAConnectionLostAtRestComesBackWithThePosition(t *testing.T) {
 
 // A session of ours that outlives its socket must not COMMIT after the position was read.
 func TestALostConnectionIsEndedBeforeThePositionIsRead(t *testing.T) {
-	dsn := database(t, standin)
+	dsn := database(t, setup)
 	b := open(t, dsn)
 	at := connected(t, b)
-	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
+	if _, err := b.Execute(t.Context(), extensionBlock(1), at.Hash); err != nil {
 		t.Fatal(err)
 	}
 	lost := b.conn // still alive at the server, as behind a broken network
@@ -160,7 +125,7 @@ func TestALostConnectionIsEndedBeforeThePositionIsRead(t *testing.T) {
 }
 
 func TestASecondNodeIsToldWhoHoldsTheDatabase(t *testing.T) {
-	dsn := database(t, standin)
+	dsn := database(t, setup)
 	first, second := open(t, dsn), open(t, dsn)
 	connected(t, first)
 	_, err := second.Position(t.Context())
@@ -170,35 +135,29 @@ func TestASecondNodeIsToldWhoHoldsTheDatabase(t *testing.T) {
 }
 
 func TestAnotherChainIsRefused(t *testing.T) {
-	dsn := database(t, standin+`; INSERT INTO chain VALUES ('other', 'a')`)
+	dsn := database(t, setup+`; SELECT chainify_node.init('other', 'a')`)
 	_, err := open(t, dsn).Position(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "name the chain: ") {
+	if err == nil || !strings.Contains(err.Error(), `this database belongs to organisation "a" of chain "other"`) {
 		t.Fatalf("%v", err)
 	}
 }
 
-// A statement that brings every execution down is voted stuck after the limit (a second here), not
-// retried for ever.
+// A transaction that brings every execution down is voted stuck after the limit, not retried for
+// ever; before that, each one that fails first has the limit anew.
 func TestATransactionThatKeepsFailingIsStuck(t *testing.T) {
-	b := open(t, database(t, standin))
-	at := connected(t, b)
-	began := time.Now()
-	for {
-		_, err := b.Execute(t.Context(), standinBlock(1, 0xfe), at.Hash)
-		var stuck *backend.StuckError
-		if errors.As(err, &stuck) {
-			if stuck.Index != 0 || time.Since(began) < time.Second {
-				t.Fatalf("%v after %v", err, time.Since(began))
-			}
-			break
-		}
-		if sqlState(err) != "53200" || time.Since(began) > 5*time.Minute {
-			t.Fatalf("%v after %v", err, time.Since(began))
-		}
-		time.Sleep(20 * time.Millisecond) // as the core's pauses
+	b := &Backend{cfg: Config{StuckAfter: time.Minute}}
+	fails := func(tx int) bool {
+		return b.keepsFailing(1, &pgconn.PgError{Code: "53200", Detail: fmt.Sprintf("chainify block 1 tx %d", tx)})
 	}
-	if _, err := b.Execute(t.Context(), standinBlock(1, 1), at.Hash); err != nil {
-		t.Fatal(err)
+	for _, step := range []struct {
+		tx    int
+		later time.Duration
+		want  bool
+	}{{3, 0, false}, {3, 59 * time.Second, false}, {5, 2 * time.Second, false}, {5, 59 * time.Second, false}, {5, 2 * time.Second, true}, {5, 2 * time.Second, false}} {
+		b.failing.since = b.failing.since.Add(-step.later)
+		if got := fails(step.tx); got != step.want {
+			t.Errorf("transaction %d, %s later: %t", step.tx, step.later, got)
+		}
 	}
 }
 
@@ -208,9 +167,9 @@ func TestNoServerIsAnErrorInTime(t *testing.T) {
 		t.Fatal("connected to nothing")
 	}
 	for what, do := range map[string]func() error{
-		"execute": func() error { _, err := b.Execute(t.Context(), standinBlock(1, 1), wire.Hash{}); return err },
+		"execute": func() error { _, err := b.Execute(t.Context(), extensionBlock(1), wire.Hash{}); return err },
 		"retry": func() error {
-			_, err := b.Retry(t.Context(), standinBlock(1, 1), wire.Hash{}, wire.Hash{1})
+			_, err := b.Retry(t.Context(), extensionBlock(1), wire.Hash{}, wire.Hash{1})
 			return err
 		},
 		"repair": func() error {
@@ -219,10 +178,10 @@ func TestNoServerIsAnErrorInTime(t *testing.T) {
 		},
 		"restore": func() error { _, err := b.Restore(t.Context(), nil, 1, wire.Hash{}, 1, wire.Hash{}); return err },
 		"adopt": func() error {
-			_, err := b.Adopt(t.Context(), nil, standinBlock(1, 1), wire.Hash{}, wire.Hash{})
+			_, err := b.Adopt(t.Context(), nil, extensionBlock(1), wire.Hash{}, wire.Hash{})
 			return err
 		},
-		"restore block": func() error { return b.RestoreBlock(t.Context(), nil, standinBlock(1, 1), wire.Hash{}) },
+		"restore block": func() error { return b.RestoreBlock(t.Context(), nil, extensionBlock(1), wire.Hash{}) },
 	} {
 		if err := do(); !errors.Is(err, errNotConnected) {
 			t.Errorf("%s: %v", what, err)
