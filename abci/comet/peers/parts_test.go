@@ -64,7 +64,7 @@ func TestPartsOfBlocksAreChargedToTheMember(t *testing.T) {
 	}
 	send("a1", part, 10*all)
 	now = now.Add(10 * time.Second)
-	if n, want := send("a1", part, 10*all), int(10*(1<<20)/each); n < want || n > want+1 {
+	if n, want := send("a1", part, 10*all), int(10*(512<<10)/each); n < want || n > want+1 {
 		t.Errorf("%d parts are admitted ten seconds later, want %d", n, want)
 	}
 	if n := send("a1", &cons.HasVote{}, 3*notesMax); n != notesMax {
