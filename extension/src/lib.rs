@@ -43,12 +43,27 @@ pg::at_load!(init);
 /// session.
 fn init() {
     pg::base::settings::define();
-    guard::writes::install();
-    block::lock_conflicts::install();
-    leader::commit::install();
-    verify::progress::install();
-    pg::shared::pool::register(parallel::executor::serve);
-    recovery::maintenance::install();
-    submission::plain_sql::install();
-    analytics::planned::install();
+    pg::hooks::install(&ABOVE);
 }
+
+/// What PostgreSQL's hooks ask the rooms (`pg/src/hooks.rs`).
+static ABOVE: pg::hooks::Above = pg::hooks::Above {
+    statements: guard::writes::STATEMENTS,
+    queries: rules::determinism::QUERIES,
+    agreed: rules::determinism::AGREED,
+    reads: guard::reads::READS,
+    plain_sql: submission::plain_sql::PLAIN_SQL,
+    analytics: analytics::planned::ANALYTICS,
+    ends: &[
+        &transaction::effects::ENDS,
+        &transaction::sequences::ENDS,
+        &guard::plain_sql::ENDS,
+    ],
+    commit: leader::commit::COMMIT,
+    explain: submission::plain_sql::explain,
+    workers: pg::hooks::Workers {
+        part: parallel::executor::serve,
+        conflicts: block::lock_conflicts::watch,
+        maintenance: recovery::maintenance::run,
+    },
+};

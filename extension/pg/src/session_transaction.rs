@@ -15,7 +15,6 @@ mod elsewhere;
 mod ending;
 pub mod kept_locks;
 mod kept_settings;
-mod messages;
 mod prepared;
 mod procedures;
 mod retry;
@@ -30,21 +29,17 @@ use pgrx::pg_sys;
 
 use crate::base::catalog::NO_RELATION;
 use crate::base::error::{enter, without_raising, PgError};
-use crate::base::major::{executor_run_hook, Run};
-use crate::base::next::Next;
+use crate::base::major::Run;
 use crate::base::own_work;
-use crate::base::subtransaction::{self, Hooks};
+use crate::base::subtransaction::Hooks;
 use crate::run::locked_rows;
 use crate::session_transaction::state::{
-    is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE, WATCH,
+    is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE,
 };
-pub use crate::session_transaction::state::{Failed, Remaining, Watch};
+pub(crate) use crate::session_transaction::state::{Messages, ABOVE, MESSAGES};
+pub use crate::session_transaction::state::{Failed, PlainSql, Remaining};
 use crate::session_transaction::statement::statement_of;
 pub use crate::session_transaction::statement::Statement;
-
-static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
-static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
-static NEXT_FINISH: Next<pg_sys::ExecutorFinish_hook_type> = Next::new();
 
 thread_local! {
     static END: Cell<Option<End>> = const { Cell::new(None) };
@@ -59,11 +54,7 @@ thread_local! {
 }
 
 mod raw {
-    use super::{c_int, pg_sys};
-    c_functions! {
-        pub(crate) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
-        pub(crate) fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
-    }
+    use super::c_int;
     extern "C-unwind" {
         /// timeout.h; the identifier of the timeout is the same in PostgreSQL 15 to 18.
         pub(crate) fn disable_timeout(timeout: c_int, keep_indicator: bool);
@@ -71,7 +62,8 @@ mod raw {
     pub(crate) const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: c_int = 7;
 }
 
-static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub(crate) const ENDS: Hooks = Hooks {
     begin: || DEPTHS.with_borrow_mut(|depths| depths.push(DEPTH.get())),
     release: || {
         DEPTHS.with_borrow_mut(Vec::pop);
@@ -103,24 +95,6 @@ static HOOKS: Hooks = Hooks {
     },
 };
 
-/// Installs hooks and callbacks; once, while the library is loaded, after the executor's other
-/// hooks of our own.
-pub fn watch(watch: &'static Watch) {
-    if WATCH.set(watch).is_err() {
-        return;
-    }
-    subtransaction::watch(&HOOKS);
-    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists; the
-    // callback is a static function.
-    unsafe {
-        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
-        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
-        NEXT_FINISH.install(&raw mut pg_sys::ExecutorFinish_hook, on_finish);
-        pg_sys::RegisterXactCallback(Some(on_end), std::ptr::null_mut());
-        pg_sys::CacheRegisterRelcacheCallback(Some(on_message), pg_sys::Datum::from(0));
-    }
-}
-
 /// The isolation level of the session's transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isolation {
@@ -144,12 +118,12 @@ pub fn isolation() -> Isolation {
 
 /// A message that a relation changed. A session that waits for its client in a transaction reads
 /// them as well, and runs nothing then.
-unsafe extern "C-unwind" fn on_message(_: pg_sys::Datum, relation: pg_sys::Oid) {
+pub(crate) fn relation_changed(relation: pg_sys::Oid) {
     if relation.to_u32() == NO_RELATION && matches!(STATE.get(), State::Open(_) | State::Failed(_))
     {
         without_raising("giving way to a block", || {
             if waits_for_client() {
-                if let Some(error) = WATCH.get().and_then(|watch| (watch.gives_up)()) {
+                if let Some(error) = (ABOVE.get().gives_up)() {
                     give_up(error);
                 }
             }
@@ -200,11 +174,16 @@ fn reason() -> PgError {
     reason.unwrap_or_else(|| PgError::new(b"40001", "the transaction was given up"))
 }
 
-unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+/// Starts a query by `next`.
+///
+/// # Safety
+/// The arguments must be those of the hook; `next` must own nothing that needs dropping.
+#[inline]
+pub(crate) unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int, next: impl FnOnce()) {
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
         if own_work::runs() {
-            return start(query, flags);
+            return next();
         }
         elsewhere::forget();
         enter(|| {
@@ -212,9 +191,9 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
             // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
             let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
             if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
-                if let Some(watch) = wanted() {
+                if let Some(above) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
-                    begin_if((watch.needs_part)(&statement));
+                    begin_if((above.needs_part)(&statement));
                     if matches!(STATE.get(), State::Open(part) if part.lone) {
                         retry::keep(&*query);
                         elsewhere::note(query);
@@ -222,37 +201,25 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
                 }
             }
         });
-        start(query, flags);
+        next();
         if is_open() {
             enter(|| {
-                if let Some(watch) = wanted() {
-                    locked_rows::watch(query, watch.locked);
+                if let Some(above) = wanted() {
+                    locked_rows::watch(query, above.locked);
                 }
             });
         }
     }
 }
 
+/// Runs a query by `next`, or elsewhere.
+///
 /// # Safety
-/// The arguments must be those of the hook.
-unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
-    // SAFETY: the arguments are passed on.
-    unsafe {
-        match NEXT_START.get() {
-            Some(next) => next(query, flags),
-            None => raw::standard_ExecutorStart(query, flags),
-        }
-    }
-}
-
-executor_run_hook!(run_hook, on_run);
-
-/// # Safety
-/// The arguments must be those of the hook.
-unsafe fn on_run(run: Run) {
+/// As for [`start`].
+#[inline]
+pub(crate) unsafe fn run(run: Run, next: impl FnOnce(Run)) {
     if own_work::runs() {
-        // SAFETY: the arguments are passed on.
-        return unsafe { run.go_on(NEXT_RUN.get()) };
+        return next(run);
     }
     // SAFETY: the executor's caller passes a query that has started.
     let done = unsafe {
@@ -260,74 +227,59 @@ unsafe fn on_run(run: Run) {
             if DEPTH.get() == 0 {
                 fail_if_given_up();
             }
-            wanted().is_some_and(|watch| elsewhere::run(run.query, watch.execute))
+            wanted().is_some_and(|above| elsewhere::run(run.query, above.execute))
         })
     };
-    if done {
-        return;
+    if !done {
+        // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
+        DEPTH.set(DEPTH.get() + 1);
+        next(run);
+        DEPTH.set(DEPTH.get().saturating_sub(1));
     }
-    // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
-    DEPTH.set(DEPTH.get() + 1);
-    // SAFETY: the arguments are passed on.
-    unsafe { run.go_on(NEXT_RUN.get()) }
-    DEPTH.set(DEPTH.get().saturating_sub(1));
 }
 
-unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
-    // SAFETY: the argument is passed on.
-    let finish = || unsafe {
-        match NEXT_FINISH.get() {
-            Some(next) => next(query),
-            None => raw::standard_ExecutorFinish(query),
-        }
-    };
+/// The same at its end, with the triggers of its rows.
+#[inline]
+pub(crate) fn finish(next: impl FnOnce()) {
     if own_work::runs() {
-        return finish();
+        return next();
     }
     DEPTH.set(DEPTH.get() + 1);
-    finish();
+    next();
     DEPTH.set(DEPTH.get().saturating_sub(1));
 }
 
-unsafe extern "C-unwind" fn on_end(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
-    let ends = matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE);
-    let Some(part) = open_part().filter(|_| ends) else {
-        if event == XACT_EVENT_PRE_PREPARE {
-            // SAFETY: the whole body of a callback in which raising is allowed.
-            unsafe { enter(|| WATCH.get().map_or((), |watch| (watch.prepares)())) }
+/// The transaction is about to be committed or, when it `prepares`, prepared.
+pub(crate) fn before_end(prepares: bool) {
+    let above = ABOVE.get();
+    let Some(part) = open_part() else {
+        if prepares {
+            (above.prepares)();
         }
         return;
     };
-    // SAFETY: the whole body of a callback in which raising is allowed.
-    unsafe {
-        enter(|| {
-            match part.within {
-            Within::Procedure if !WATCH.get().is_some_and(|watch| (watch.has_changes)()) => (),
-            Within::Procedure => procedures::refusal().raise(),
-            _ => PgError::new(
-                b"0A000",
-                "changes of ledger tables cannot be committed here",
-            )
-            .detail("They are ordered when the session commits. A deferred trigger made them since, or something else ended the transaction.")
-            .hint("Fire deferred triggers with SET CONSTRAINTS ALL IMMEDIATE before COMMIT.")
-            .raise(),
-        }
-        })
+    match part.within {
+        Within::Procedure if !(above.has_changes)() => (),
+        Within::Procedure => procedures::refusal().raise(),
+        _ => PgError::new(
+            b"0A000",
+            "changes of ledger tables cannot be committed here",
+        )
+        .detail("They are ordered when the session commits. A deferred trigger made them since, or something else ended the transaction.")
+        .hint("Fire deferred triggers with SET CONSTRAINTS ALL IMMEDIATE before COMMIT.")
+        .raise(),
     }
 }
 
-/// The callbacks, where a client waits for the messages of a session that wants to be looked at.
-fn wanted() -> Option<&'static Watch> {
+/// The rooms above, where a client waits for the messages of a session that they look at.
+fn wanted() -> Option<&'static PlainSql> {
     // SAFETY: variables of this process.
     let serves = unsafe {
         pg_sys::whereToSendOutput == pg_sys::CommandDest::DestRemote
             && pg_sys::ParallelWorkerNumber < 0
     };
-    WATCH
-        .get()
-        .copied()
-        .filter(|watch| serves && (watch.wanted)())
+    let above = ABOVE.get();
+    (serves && (above.wanted)()).then_some(above)
 }
 
 /// Begins the part where one is needed and none is open. A transaction of a procedure has it from
@@ -341,10 +293,8 @@ fn begin_if(needed: bool) {
         false if needed => open(Within::Subtransaction),
         false => return,
     }
-    messages::watch(put_message, flush);
-    if let Some(watch) = WATCH.get() {
-        (watch.begun)();
-    }
+    (MESSAGES.get().follow)();
+    (ABOVE.get().begun)();
 }
 
 /// Opens the part.
@@ -445,10 +395,10 @@ pub(crate) unsafe fn utility(
         }
     }
     fail_if_given_up();
-    let Some(watch) = wanted().filter(|_| DEPTH.get() == 0) else {
+    let Some(above) = wanted().filter(|_| DEPTH.get() == 0) else {
         return Course::Run;
     };
-    let needed = (watch.needs_part)(&statement());
+    let needed = (above.needs_part)(&statement());
     // SAFETY: by the caller's promise.
     let runs = matches!(
         unsafe { (*node).type_ },
@@ -510,7 +460,7 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
 /// BEGIN of the session; inside of a block it changes nothing.
 fn begins() {
     if !BLOCK.replace(true) && wanted().is_some() {
-        messages::watch(put_message, flush);
+        (MESSAGES.get().follow)();
     }
 }
 
@@ -533,7 +483,16 @@ fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
     }
 }
 
-unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, length: usize) -> c_int {
+/// A message that the session sends to its client, on its way: `send` has it leave.
+///
+/// # Safety
+/// The text must have the length. Only where PostgreSQL sends a message.
+pub(crate) unsafe fn message(
+    kind: u8,
+    text: *const c_char,
+    length: usize,
+    send: unsafe fn(u8, *const c_char, usize) -> c_int,
+) -> c_int {
     // SAFETY: the arguments are passed on, or a status byte in their place.
     unsafe {
         let mut text = text;
@@ -541,31 +500,35 @@ unsafe extern "C-unwind" fn put_message(kind: c_char, text: *const c_char, lengt
             0 => &[],
             _ => std::slice::from_raw_parts(text.cast::<u8>(), length),
         };
-        let ready = kind as u8 == b'Z';
+        let send_held = |kind: u8, held: &[u8]| {
+            // A connection that is lost shows with the next message.
+            send(kind, held.as_ptr().cast(), held.len());
+        };
+        let ready = kind == b'Z';
         if ready {
             procedures::end();
             enter(kept_settings::put_back_now);
         }
         let mut idle = false;
-        if matches!(kind as u8, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
-            idle = enter(|| before_message(kind as u8));
+        if matches!(kind, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
+            idle = enter(|| before_message(kind));
         }
         if ready {
-            let ran = enter(|| retry::ready(&messages::send));
+            let ran = enter(|| retry::ready(&send_held));
             if ran || idle {
                 text = c"I".as_ptr();
             }
         }
-        if !ready && retry::holds(kind as u8, message, is_open(), &messages::send) {
+        if !ready && retry::holds(kind, message, is_open(), &send_held) {
             return 0;
         }
-        messages::pass_on(kind, text, length)
+        send(kind, text, length)
     }
 }
 
-unsafe extern "C-unwind" fn flush() -> c_int {
-    retry::flush(&messages::send);
-    messages::flush_on()
+/// The client is to get all that was sent: also what is held back.
+pub(crate) fn flush(send: &dyn Fn(u8, &[u8])) {
+    retry::flush(send);
 }
 
 /// Ends the transaction where it is time to. True: no transaction is in progress any more.

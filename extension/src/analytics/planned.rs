@@ -4,13 +4,15 @@ use super::mirrored::{last_block, mirrored};
 use crate::guard::plain_sql;
 use crate::ledger::session::{self, Mode};
 use crate::pg::base::error::PgError;
-use crate::pg::base::settings::{self, Analytics};
+use crate::pg::base::settings;
+use crate::pg::base::settings::Analytics as Setting;
 use crate::pg::base::text_rows::Sink;
 use crate::pg::base::version;
 use crate::pg::session_transaction::{isolation, Isolation};
-use crate::pg::translate::planned::{self, Watch};
+use crate::pg::translate::worker::Analytics;
 
-static WATCH: Watch = Watch {
+/// What the planner's hook and the scan ask.
+pub const ANALYTICS: Analytics = Analytics {
     wanted,
     least_cost,
     mirrored,
@@ -18,15 +20,10 @@ static WATCH: Watch = Watch {
     ask,
 };
 
-/// Installs the hook.
-pub fn install() {
-    planned::watch(&WATCH);
-}
-
 /// An ordinary session that has not changed ledger tables, which the worker would not see. The
 /// reads of a SERIALIZABLE transaction are its own. Objects of an earlier version know no worker.
 fn wanted() -> bool {
-    settings::analytics() != Analytics::Off
+    settings::analytics() != Setting::Off
         && session::mode() == Mode::Outside
         && !plain_sql::has_changes()
         && isolation() != Isolation::Serializable
@@ -35,7 +32,7 @@ fn wanted() -> bool {
 
 fn least_cost() -> f64 {
     match settings::analytics() {
-        Analytics::Auto => settings::analytics_cost(),
+        Setting::Auto => settings::analytics_cost(),
         _ => 0.0,
     }
 }

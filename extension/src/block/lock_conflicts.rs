@@ -26,12 +26,6 @@ use crate::pg::shared::worker;
 /// there is none, or there are several. Must not raise.
 pub type OnlyRow = fn(&str) -> Option<String>;
 
-/// Asks for shared memory and worker; once, in the postmaster.
-pub fn install() {
-    memory::request();
-    worker::register(watch);
-}
-
 /// Runs `f`, the transactions of a block; local sessions in its way give way. Call it with the turn
 /// of the block taken: a session that executes another block is no local session.
 pub fn before_locals<T>(block: i64, f: impl FnOnce() -> T) -> T {
@@ -52,7 +46,7 @@ fn names(tables: &[(Oid, Rc<LedgerTable>)]) -> impl Iterator<Item = (Oid, &str)>
 }
 
 /// Runs in the conflict worker until it has to stop.
-fn watch() {
+pub fn watch() {
     memory::serve();
     conflicts::run(&mut Server {
         start: Instant::now(),

@@ -41,8 +41,8 @@ thread_local! {
     static WORK: RefCell<Work> = RefCell::default();
 }
 
-/// Registered while the library is loaded.
-pub static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub const ENDS: Hooks = Hooks {
     begin: || WORK.with_borrow_mut(|work| work.changes.mark()),
     release: || WORK.with_borrow_mut(|work| work.changes.keep()),
     undo: || WORK.with_borrow_mut(|work| work.changes.undo()),

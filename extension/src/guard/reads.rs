@@ -15,22 +15,18 @@ use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::base::encode::{days, micros};
 use crate::pg::base::settings::{self, Writes};
-use crate::pg::run::session_reads::{self, RowsRead, Watch};
+use crate::pg::run::session_reads::{Reads, RowsRead};
 use crate::pg::session_transaction::{isolation, Isolation};
 
 /// Reads that one read with lists of values may become; with more, the longest lists bound nothing.
 const ALTERNATIVES_MAX: usize = 16;
 
-static WATCH: Watch = Watch {
+/// What the hooks ask.
+pub const READS: Reads = Reads {
     wanted,
     with_bounds,
     read,
 };
-
-/// Installs the hooks; once, while the library is loaded.
-pub fn install() {
-    session_reads::watch(&WATCH);
-}
 
 /// Also while the session's changes are refused: it may set `chainify.writes` after a read.
 fn wanted() -> bool {

@@ -10,14 +10,13 @@ use crate::ledger::tables;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{ColumnDef, Lock, Relation};
 use crate::pg::base::settings;
-use crate::pg::base::{catalog, subtransaction, version};
+use crate::pg::base::{catalog, version};
 use crate::pg::hooks;
-use crate::pg::hooks::{Access, Change, Ddl, Utility, Watch};
-use crate::pg::run::{crossed, executor_cache, plpgsql};
+use crate::pg::hooks::{Access, Change, Ddl, Statements, Utility};
 use crate::pg::session_transaction::{self, kept_locks};
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::{determinism, relations};
-use crate::transaction::{deploy, effects, sequences};
+use crate::transaction::{deploy, sequences};
 
 const PG_CLASS: u32 = 1259;
 const PG_CONSTRAINT: u32 = 2606;
@@ -29,27 +28,14 @@ const PG_LOGICAL_EMIT_BYTES: u32 = 3578;
 const LOCKING: std::ops::RangeInclusive<u32> =
     pg_sys::F_PG_ADVISORY_XACT_LOCK_INT8..=pg_sys::F_PG_TRY_ADVISORY_XACT_LOCK_SHARED_INT4_INT4;
 
-static WATCH: Watch = Watch {
+/// What the hooks ask.
+pub const STATEMENTS: Statements = Statements {
     wanted,
     relation,
     utility,
     ddl,
     function,
 };
-
-/// Installs hooks and callbacks; once, in the postmaster.
-pub fn install() {
-    hooks::watch(&WATCH);
-    subtransaction::watch(&effects::HOOKS);
-    subtransaction::watch(&sequences::HOOKS);
-    subtransaction::watch(&executor_cache::HOOKS);
-    subtransaction::watch(&crossed::HOOKS);
-    catalog::watch_relations();
-    executor_cache::install();
-    plpgsql::install();
-    reads::install();
-    determinism::install();
-}
 
 /// Raises CH003 unless the guard is off.
 pub fn refuse_write(relation: Oid) {

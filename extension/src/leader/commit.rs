@@ -10,21 +10,17 @@ use crate::pg::base::crash;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
-use crate::pg::run::commit::{uncancelled, watch, CommitHooks};
+use crate::pg::run::commit::{uncancelled, CommitHooks};
 use crate::transaction::block_state::{block, Open};
 use crate::transaction::recent_changes;
 
-static HOOKS: CommitHooks = CommitHooks {
+/// What the hooks of a transaction's end ask.
+pub const COMMIT: CommitHooks = CommitHooks {
     before,
     before_prepare,
     committed,
     rolled_back,
 };
-
-/// Once, while the library is loaded.
-pub fn install() {
-    watch(&HOOKS);
-}
 
 /// Raises 55000 when a block of this transaction is open in parts: the next one would not see their
 /// effects.

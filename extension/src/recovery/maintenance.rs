@@ -26,18 +26,14 @@ const SPACE: i32 = 0x6368_6679;
 const NODE: i32 = 1;
 const WORKER: i32 = 2;
 
-/// Sets what workers run; once, in the postmaster.
-pub fn install() {
-    maintainer::install(run);
-}
-
 /// `chainify_ledger.maintain()`: starts this database's worker, which ends after some seconds when
 /// there is one.
 fn maintain(call: &mut Call) -> Answer {
     call.value(maintainer::start())
 }
 
-fn run() {
+/// Runs in the maintenance worker until it has to stop.
+pub fn run() {
     maintenance::run(&mut Database {
         start: Instant::now(),
     });

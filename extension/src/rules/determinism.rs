@@ -21,7 +21,7 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::describe::function_facts;
 use crate::pg::run::planning;
-use crate::pg::run::planning::{Agreed, Watch};
+use crate::pg::run::planning::{Agreed, Queries};
 use crate::rules::agreed_settings;
 
 /// The rules' view of this database.
@@ -37,26 +37,24 @@ impl Database for Here {
     }
 }
 
-static WATCH: Watch = Watch {
+/// What the planner's hook asks of queries.
+pub const QUERIES: Queries = Queries {
     wanted,
     query,
     alone,
     draws,
-    agreed: Agreed {
-        is_agreed: |relation| tables::owner(relation).is_some(),
-        planned_outside: || PLANS.set(PLANS.get().noted_unchecked()),
-    },
+};
+
+/// What the planner's hooks ask of tables.
+pub const AGREED: Agreed = Agreed {
+    is_agreed: |relation| tables::owner(relation).is_some(),
+    planned_outside: || PLANS.set(PLANS.get().noted_unchecked()),
 };
 
 thread_local! {
     static PLANS: Cell<Plans> = const { Cell::new(Plans::new()) };
     /// Functions that may be executed, as of a generation of the catalog.
     static EXECUTABLE: RefCell<(u64, BTreeSet<u32>)> = const { RefCell::new((0, BTreeSet::new())) };
-}
-
-/// Installs the hooks; once, in the postmaster.
-pub fn install() {
-    planning::watch(&WATCH);
 }
 
 /// Invariant X6. To be called before a client's transaction runs.

@@ -21,12 +21,10 @@ use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::interrupts::drop_cancel;
 use crate::pg::base::random;
-use crate::pg::base::report;
 use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
-use crate::pg::base::subtransaction;
-use crate::pg::session_transaction::{self, Failed, Remaining, Statement, Watch};
+use crate::pg::session_transaction::{self, Failed, PlainSql, Remaining, Statement};
 use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
@@ -38,7 +36,8 @@ use crate::submission::submit::{
 /// crash they keep their locks until these have passed, if the transaction was never ordered.
 const PREPARED_VALID_HEIGHTS: u64 = 200;
 
-static WATCH: Watch = Watch {
+/// What the hooks ask.
+pub const PLAIN_SQL: PlainSql = PlainSql {
     wanted,
     needs_part,
     begun: plain_sql::begin,
@@ -53,11 +52,9 @@ static WATCH: Watch = Watch {
     over: plain_sql::end,
 };
 
-/// Installs the hooks; once, in the postmaster.
-pub fn install() {
-    subtransaction::watch(&plain_sql::HOOKS);
-    session_transaction::watch(&WATCH);
-    report::explain_cancels(|fatal| lock_conflicts::explain(fatal, plain_sql::only_row));
+/// The error to report instead of a cancel or, when it is `fatal`, a termination.
+pub fn explain(fatal: bool) -> Option<PgError> {
+    lock_conflicts::explain(fatal, plain_sql::only_row)
 }
 
 /// Whether changes of ledger tables by this session go through the ledger.

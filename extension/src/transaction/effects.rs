@@ -7,8 +7,8 @@ fn recorded<T>(f: impl FnOnce(&mut Effects) -> T) -> T {
     block(|block| f(&mut block.effects.borrow_mut()))
 }
 
-/// Registered while the library is loaded.
-pub static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub const ENDS: Hooks = Hooks {
     begin: || recorded(Effects::mark),
     release: || recorded(Effects::keep),
     undo: || recorded(Effects::undo),

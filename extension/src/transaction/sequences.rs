@@ -66,8 +66,8 @@ fn in_use<T>(f: impl FnOnce(&mut Drawn) -> T) -> T {
     block(|block| f(&mut block.sequences.borrow_mut()))
 }
 
-/// Registered while the library is loaded.
-pub static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub const ENDS: Hooks = Hooks {
     begin: || {
         in_use(|d| d.marks.push(d.undo.len()));
     },

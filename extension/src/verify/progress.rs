@@ -9,11 +9,6 @@ use crate::pg::shared::progress::Phase;
 
 crate::pg::sql_function!(chainify_verifying, pg_finfo_chainify_verifying, verifying);
 
-/// Called once, when the library is loaded by the postmaster.
-pub fn install() {
-    progress::request();
-}
-
 fn verifying(call: &mut Call) -> Answer {
     call.rows(|row| {
         for seen in progress::seen() {

@@ -389,18 +389,12 @@ thread_local! {
     static CHANGES: RefCell<Vec<Changed>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Starts noting; once, while the library is loaded.
-pub fn watch_relations() {
-    generation::watch();
-    // SAFETY: a static callback, registered once.
-    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) }
-}
-
 /// A number that no relation has. A message that it changed makes a session look at something else
 /// (`session_transaction.rs`).
 pub(crate) const NO_RELATION: u32 = 1;
 
-unsafe extern "C-unwind" fn on_change(_: pg_sys::Datum, relation: pg_sys::Oid) {
+/// PostgreSQL tells that a relation changed; InvalidOid: any may have.
+pub(crate) fn relation_changed(relation: pg_sys::Oid) {
     if relation.to_u32() == NO_RELATION {
         return;
     }

@@ -82,32 +82,29 @@ thread_local! {
     static NEXT_NUMBER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Starts noting what is not a relation; once, while the library is loaded.
-pub(super) fn watch() {
+/// The system caches whose rows are definitions, whichever of them changes.
+pub(crate) const DEFINITIONS: [i32; 6] = {
     use pg_sys::SysCacheIdentifier::*;
-    let none = pg_sys::Datum::from(0);
-    // SAFETY: static callbacks, registered once.
-    unsafe {
-        for cache in [
-            AUTHMEMROLEMEM,
-            AUTHOID,
-            CASTSOURCETARGET,
-            NAMESPACEOID,
-            OPEROID,
-            PROCOID,
-        ] {
-            pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(on_definition), none);
-        }
-        pg_sys::CacheRegisterSyscacheCallback(TYPEOID as i32, Some(on_type), none);
-    }
-}
+    [
+        AUTHMEMROLEMEM as i32,
+        AUTHOID as i32,
+        CASTSOURCETARGET as i32,
+        NAMESPACEOID as i32,
+        OPEROID as i32,
+        PROCOID as i32,
+    ]
+};
 
-unsafe extern "C-unwind" fn on_definition(_: pg_sys::Datum, _: i32, _: u32) {
+/// The system cache of types, of which some do not count.
+pub(crate) const TYPES: i32 = TYPEOID as i32;
+
+/// A row of [`DEFINITIONS`] changed.
+pub(crate) fn note_definition() {
     note(|noted| noted.any = true);
 }
 
-/// `hash` is 0 when any type may have changed.
-unsafe extern "C-unwind" fn on_type(_: pg_sys::Datum, _: i32, hash: u32) {
+/// A type changed, of which PostgreSQL tells the hash; 0: any may have.
+pub(crate) fn note_type(hash: u32) {
     note(|noted| match hash {
         0 => noted.any = true,
         _ => drop(noted.types.insert(hash)),

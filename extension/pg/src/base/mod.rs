@@ -1,4 +1,5 @@
 //! PostgreSQL's primitives: errors, memory, functions, relations, rows, roles, own SQL.
+pub(crate) mod above;
 pub mod activity;
 pub(crate) mod c_string;
 pub mod catalog;

@@ -7,12 +7,10 @@
 //! query_canceled, which WHEN OTHERS does not swallow. An error that is not logged
 //! (log_min_messages above ERROR) keeps PostgreSQL's words.
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::base::error::{without_raising, PgError, SqlState};
-use crate::base::next::Next;
 
 /// elog.h
 const ERROR: c_int = 21;
@@ -20,46 +18,28 @@ const FATAL: c_int = 22;
 
 /// The error to report instead of a cancel (`false`) or a termination (`true`), if there is one to
 /// say. Must not raise.
-pub(crate) type Explain = fn(bool) -> Option<PgError>;
+pub type Explain = fn(bool) -> Option<PgError>;
 
-static EXPLAIN: OnceLock<Explain> = OnceLock::new();
-
-static NEXT: Next<pg_sys::emit_log_hook_type> = Next::new();
-
-/// Installs the hook in front of those there already; once, while the library is loaded.
-pub fn explain_cancels(explain: Explain) {
-    if EXPLAIN.set(explain).is_err() {
-        return;
-    }
-    // SAFETY: hooks are set while the postmaster loads libraries.
+/// Puts the words of `explain` into the error of a cancelled session that is about to be reported.
+///
+/// # Safety
+/// `error` must be the entry that PostgreSQL is about to report.
+pub(crate) unsafe fn put_into_words(error: *mut pg_sys::ErrorData, explain: Explain) {
+    // SAFETY: texts are freed with the entry's memory context, so the copies belong there. Raising
+    // here would recurse, so a panic ends here too.
     unsafe {
-        NEXT.install(&raw mut pg_sys::emit_log_hook, on_report);
-    }
-}
-
-unsafe extern "C-unwind" fn on_report(error: *mut pg_sys::ErrorData) {
-    // SAFETY: PostgreSQL passes the entry it is about to report; texts are freed with its memory
-    // context, so the copies belong there. Raising here would recurse, so a panic ends here too.
-    unsafe {
-        let cancelled = match ((*error).elevel, SqlState::unpacked((*error).sqlerrcode)) {
-            (ERROR, state) if state.as_str() == "57014" => Some(false),
-            (FATAL, state) if state.as_str() == "57P01" => Some(true),
-            _ => None,
+        let fatal = match ((*error).elevel, SqlState::unpacked((*error).sqlerrcode)) {
+            (ERROR, state) if state.as_str() == "57014" => false,
+            (FATAL, state) if state.as_str() == "57P01" => true,
+            _ => return,
         };
-        let explained = cancelled.and_then(|fatal| {
-            EXPLAIN.get().and_then(|explain| {
-                without_raising("saying why it is cancelled", || explain(fatal))?
-            })
-        });
+        let explained = without_raising("saying why it is cancelled", || explain(fatal)).flatten();
         if let Some(new) = explained {
             let context = (*error).assoc_context;
             (*error).sqlerrcode = new.sqlstate.packed();
             (*error).message = copy(context, Some(&new.message));
             (*error).detail = copy(context, new.detail.as_ref());
             (*error).hint = copy(context, new.hint.as_ref());
-        }
-        if let Some(next) = NEXT.get() {
-            next(error);
         }
     }
 }

@@ -3,12 +3,9 @@
 //! In PostgreSQL 15 the range table has both, and a view has an entry of its own beside that of its
 //! query. PostgreSQL 16 moved the rights into a separate list, and the entry of a view's query
 //! names the view.
-use std::sync::OnceLock;
-
 use pgrx::pg_sys;
 
 use crate::base::lists::nodes;
-use crate::base::next::Next;
 
 /// How a statement uses a relation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,25 +69,34 @@ impl Asked {
 
 #[cfg(feature = "pg15")]
 impl Asked {
+    /// Of a statement, by its range table.
+    pub(crate) fn of(tables: *mut pg_sys::List) -> Self {
+        Asked { tables }
+    }
+
     /// # Safety
     /// As for [`Asked::relations`].
     unsafe fn writes(self, entry: &pg_sys::RangeTblEntry) -> bool {
         entry.requiredPerms & WRITE != 0
     }
 
-    /// The answer of the hook before ours.
+    /// The answer of the hook behind ours.
     ///
     /// # Safety
     /// As for [`Asked::relations`].
-    pub(crate) unsafe fn told(self, raise: bool) -> bool {
+    pub(crate) unsafe fn told(self, next: Next, raise: bool) -> bool {
         // SAFETY: by the caller's promise.
-        NEXT.get()
-            .is_none_or(|next| unsafe { next(self.tables, raise) })
+        next.is_none_or(|next| unsafe { next(self.tables, raise) })
     }
 }
 
 #[cfg(not(feature = "pg15"))]
 impl Asked {
+    /// Of a statement, by its range table and the rights that it wants.
+    pub(crate) fn of(tables: *mut pg_sys::List, rights: *mut pg_sys::List) -> Self {
+        Asked { tables, rights }
+    }
+
     /// # Safety
     /// As for [`Asked::relations`].
     unsafe fn writes(self, entry: &pg_sys::RangeTblEntry) -> bool {
@@ -107,60 +113,41 @@ impl Asked {
         })
     }
 
-    /// The answer of the hook before ours.
+    /// The answer of the hook behind ours.
     ///
     /// # Safety
     /// As for [`Asked::relations`].
-    pub(crate) unsafe fn told(self, raise: bool) -> bool {
+    pub(crate) unsafe fn told(self, next: Next, raise: bool) -> bool {
         // SAFETY: by the caller's promise.
-        NEXT.get()
-            .is_none_or(|next| unsafe { next(self.tables, self.rights, raise) })
+        next.is_none_or(|next| unsafe { next(self.tables, self.rights, raise) })
     }
 }
 
-/// Called for every statement that is about to run; the answer is the hook's.
-type OnPermissions = unsafe fn(Asked, bool) -> bool;
+type Next = pg_sys::ExecutorCheckPerms_hook_type;
 
-static ON_PERMISSIONS: OnceLock<OnPermissions> = OnceLock::new();
-static NEXT: Next<pg_sys::ExecutorCheckPerms_hook_type> = Next::new();
+/// Declares an `ExecutorCheckPerms_hook` that passes what is asked to a function as an [`Asked`];
+/// the answer is the hook's.
+macro_rules! permissions_hook {
+    ($hook:ident, $on_permissions:path) => {
+        #[cfg(feature = "pg15")]
+        unsafe extern "C-unwind" fn $hook(tables: *mut pg_sys::List, raise: bool) -> bool {
+            // SAFETY: the executor passes the range table of a statement.
+            unsafe { $on_permissions($crate::describe::relation_use::Asked::of(tables), raise) }
+        }
 
-/// Installs our own `ExecutorCheckPerms_hook`, which calls `on_permissions`.
-///
-/// # Safety
-/// Once, while the postmaster loads libraries.
-pub(crate) unsafe fn install(on_permissions: OnPermissions) {
-    if ON_PERMISSIONS.set(on_permissions).is_ok() {
-        // SAFETY: by the caller's promise.
-        unsafe { NEXT.install(&raw mut pg_sys::ExecutorCheckPerms_hook, hook) }
-    }
+        #[cfg(not(feature = "pg15"))]
+        unsafe extern "C-unwind" fn $hook(
+            tables: *mut pg_sys::List,
+            rights: *mut pg_sys::List,
+            raise: bool,
+        ) -> bool {
+            let asked = $crate::describe::relation_use::Asked::of(tables, rights);
+            // SAFETY: the executor passes both lists of one statement.
+            unsafe { $on_permissions(asked, raise) }
+        }
+    };
 }
-
-/// # Safety
-/// `asked` must be of one statement, about to run.
-unsafe fn on_permissions(asked: Asked, raise: bool) -> bool {
-    // SAFETY: by the caller's promise.
-    ON_PERMISSIONS
-        .get()
-        .is_none_or(|on_permissions| unsafe { on_permissions(asked, raise) })
-}
-
-/// Our own `ExecutorCheckPerms_hook`.
-#[cfg(feature = "pg15")]
-unsafe extern "C-unwind" fn hook(tables: *mut pg_sys::List, raise: bool) -> bool {
-    // SAFETY: the executor passes the range table of a statement.
-    unsafe { on_permissions(Asked { tables }, raise) }
-}
-
-/// Our own `ExecutorCheckPerms_hook`.
-#[cfg(not(feature = "pg15"))]
-unsafe extern "C-unwind" fn hook(
-    tables: *mut pg_sys::List,
-    rights: *mut pg_sys::List,
-    raise: bool,
-) -> bool {
-    // SAFETY: the executor passes both lists of one statement.
-    unsafe { on_permissions(Asked { tables, rights }, raise) }
-}
+pub(crate) use permissions_hook;
 
 /// Checks the current role's rights as the executor does. Raises when one is missing.
 ///

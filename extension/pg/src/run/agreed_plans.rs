@@ -16,9 +16,9 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use crate::base::above::Above;
 use crate::base::error::enter;
 use crate::base::lists::elements;
-use crate::base::next::Next;
 use crate::base::own_search_path::with_settings;
 use crate::run::agreed_order::{place, IndexKind, IndexPlace};
 use crate::run::block_settings::are_pinned;
@@ -61,11 +61,6 @@ extern "C-unwind" {
     );
 }
 
-static NEXT_RELATION: Next<pg_sys::get_relation_info_hook_type> = Next::new();
-static NEXT_COLUMN: Next<pg_sys::get_relation_stats_hook_type> = Next::new();
-static NEXT_INDEX: Next<pg_sys::get_index_stats_hook_type> = Next::new();
-static NEXT_WIDTH: Next<pg_sys::get_attavgwidth_hook_type> = Next::new();
-
 /// A query that is being planned.
 #[derive(Clone, Copy)]
 struct Planned {
@@ -80,11 +75,7 @@ thread_local! {
     static OF_SESSION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether all organisations have a relation in common.
-static AGREED: std::sync::OnceLock<Agreed> = std::sync::OnceLock::new();
-
-/// The callbacks of the extension.
-#[derive(Clone, Copy)]
+/// The answers of the rooms above about what all organisations have in common.
 pub struct Agreed {
     /// Whether a relation is a ledger table or a partition of one.
     pub is_agreed: fn(pg_sys::Oid) -> bool,
@@ -92,22 +83,7 @@ pub struct Agreed {
     pub planned_outside: fn(),
 }
 
-/// Installs the hooks in front of those there already; once, while the library is loaded.
-///
-/// # Safety
-/// Only while the postmaster loads libraries, before any backend exists.
-pub(super) unsafe fn install(agreed: Agreed) {
-    if AGREED.set(agreed).is_err() {
-        return;
-    }
-    // SAFETY: by the caller's promise.
-    unsafe {
-        NEXT_RELATION.install(&raw mut pg_sys::get_relation_info_hook, on_relation);
-        NEXT_COLUMN.install(&raw mut pg_sys::get_relation_stats_hook, on_column);
-        NEXT_INDEX.install(&raw mut pg_sys::get_index_stats_hook, on_index);
-        NEXT_WIDTH.install(&raw mut pg_sys::get_attavgwidth_hook, on_width);
-    }
-}
+pub(crate) static ABOVE: Above<Agreed> = Above::new();
 
 /// Runs `plan`, which plans this query. When it raises, abort processing puts settings back.
 pub(super) fn planned<T>(
@@ -208,32 +184,26 @@ fn variables() -> [Variable; 35] {
 }
 
 fn is_agreed(relation: pg_sys::Oid) -> bool {
-    relation.to_u32() >= pg_sys::FirstNormalObjectId
-        && AGREED
-            .get()
-            .is_some_and(|agreed| (agreed.is_agreed)(relation))
+    relation.to_u32() >= pg_sys::FirstNormalObjectId && (ABOVE.get().is_agreed)(relation)
 }
 
-unsafe extern "C-unwind" fn on_relation(
+/// The planner has read what it needs of a relation.
+///
+/// # Safety
+/// The arguments must be those of `get_relation_info_hook`.
+pub(crate) unsafe fn relation(
     root: *mut pg_sys::PlannerInfo,
     relation: pg_sys::Oid,
     is_parent: bool,
     info: *mut pg_sys::RelOptInfo,
 ) {
-    // SAFETY: the arguments are the planner's, and are passed on as they came.
-    unsafe {
-        enter(|| {
-            if are_pinned() {
-                if is_agreed(relation) {
-                    describe(root, &mut *info, is_parent);
-                }
-            } else if OF_SESSION.get() && is_agreed(relation) {
-                AGREED.get().inspect(|agreed| (agreed.planned_outside)());
-            }
-        });
-        if let Some(next) = NEXT_RELATION.get() {
-            next(root, relation, is_parent, info);
+    if are_pinned() {
+        if is_agreed(relation) {
+            // SAFETY: by the caller's promise.
+            unsafe { describe(root, &mut *info, is_parent) }
         }
+    } else if OF_SESSION.get() && is_agreed(relation) {
+        (ABOVE.get().planned_outside)();
     }
 }
 
@@ -355,19 +325,16 @@ unsafe fn may_raise_of(mut root: *const pg_sys::PlannerInfo) -> MayRaise {
     planned.map_or(MayRaise::Conditions, |planned| planned.may_raise)
 }
 
-unsafe extern "C-unwind" fn on_column(
-    root: *mut pg_sys::PlannerInfo,
+/// Whether the statistics of a table's column are hidden from the planner.
+///
+/// # Safety
+/// The arguments must be those of `get_relation_stats_hook`.
+pub(crate) unsafe fn hides_column(
     table: *mut pg_sys::RangeTblEntry,
-    column: pg_sys::AttrNumber,
     data: *mut pg_sys::VariableStatData,
 ) -> bool {
-    // SAFETY: the arguments are the planner's, and are passed on as they came.
-    unsafe {
-        enter(|| are_pinned() && is_agreed((*table).relid) && without_statistics(data))
-            || NEXT_COLUMN
-                .get()
-                .is_some_and(|next| next(root, table, column, data))
-    }
+    // SAFETY: by the caller's promise.
+    unsafe { are_pinned() && is_agreed((*table).relid) && without_statistics(data) }
 }
 
 /// Says that there are no statistics. Estimates of BRIN pass a structure that nobody has set.
@@ -383,37 +350,29 @@ unsafe fn without_statistics(data: *mut pg_sys::VariableStatData) -> bool {
     true
 }
 
-unsafe extern "C-unwind" fn on_index(
-    root: *mut pg_sys::PlannerInfo,
+/// Whether those of an index's column are.
+///
+/// # Safety
+/// The arguments must be those of `get_index_stats_hook`.
+pub(crate) unsafe fn hides_index(
     index: pg_sys::Oid,
-    column: pg_sys::AttrNumber,
     data: *mut pg_sys::VariableStatData,
 ) -> bool {
-    // SAFETY: as for `on_column`; an index that is being planned with has a table.
+    // SAFETY: by the caller's promise; an index that is being planned with has a table.
     unsafe {
-        let agreed = enter(|| are_pinned() && is_agreed(pg_sys::IndexGetRelation(index, true)));
-        (agreed && without_statistics(data))
-            || NEXT_INDEX
-                .get()
-                .is_some_and(|next| next(root, index, column, data))
+        are_pinned() && is_agreed(pg_sys::IndexGetRelation(index, true)) && without_statistics(data)
     }
 }
 
-/// The width of a column; 0 leaves it to statistics.
-unsafe extern "C-unwind" fn on_width(relation: pg_sys::Oid, column: pg_sys::AttrNumber) -> i32 {
-    // SAFETY: out parameters are valid; the relation has the column, as the planner asks for it.
+/// The width of a column; 0 leaves it to statistics. The relation must have it.
+pub(crate) fn width(relation: pg_sys::Oid, column: pg_sys::AttrNumber) -> i32 {
+    if column <= 0 || !are_pinned() || !is_agreed(relation) {
+        return 0;
+    }
+    let (mut of, mut typmod, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
+    // SAFETY: out parameters are valid; a column that is not there raises.
     unsafe {
-        let width = enter(|| {
-            if column <= 0 || !are_pinned() || !is_agreed(relation) {
-                return 0;
-            }
-            let (mut of, mut typmod, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
-            pg_sys::get_atttypetypmodcoll(relation, column, &mut of, &mut typmod, &mut collation);
-            pg_sys::get_typavgwidth(of, typmod)
-        });
-        match (width, NEXT_WIDTH.get()) {
-            (0, Some(next)) => next(relation, column),
-            _ => width,
-        }
+        pg_sys::get_atttypetypmodcoll(relation, column, &mut of, &mut typmod, &mut collation);
+        pg_sys::get_typavgwidth(of, typmod)
     }
 }

@@ -1,9 +1,5 @@
 //! The callbacks around the commit of this session's transaction.
-use std::sync::OnceLock;
-
 use pgrx::pg_sys;
-
-use crate::base::error::{enter, without_raising};
 
 /// Called at the end of every transaction of every session, so they look first whether there is
 /// anything to do.
@@ -16,30 +12,6 @@ pub struct CommitHooks {
     pub committed: fn(),
     /// It is rolled back. Must not raise.
     pub rolled_back: fn(),
-}
-
-static HOOKS: OnceLock<&'static CommitHooks> = OnceLock::new();
-
-/// Once, while the library is loaded.
-pub fn watch(hooks: &'static CommitHooks) {
-    if HOOKS.set(hooks).is_ok() {
-        // SAFETY: a static function, registered once.
-        unsafe { pg_sys::RegisterXactCallback(Some(on_event), std::ptr::null_mut()) }
-    }
-}
-
-unsafe extern "C-unwind" fn on_event(event: pg_sys::XactEvent::Type, _: *mut std::ffi::c_void) {
-    use pg_sys::XactEvent::*;
-    let Some(hooks) = HOOKS.get() else { return };
-    match event {
-        // SAFETY: the whole body, in which raising is allowed.
-        XACT_EVENT_PRE_COMMIT => unsafe { enter(hooks.before) },
-        // SAFETY: as above.
-        XACT_EVENT_PRE_PREPARE => unsafe { enter(hooks.before_prepare) },
-        XACT_EVENT_COMMIT => drop(without_raising("a hook of commit", hooks.committed)),
-        XACT_EVENT_ABORT => drop(without_raising("a hook of rollback", hooks.rolled_back)),
-        _ => (),
-    }
 }
 
 /// Whether this session's transaction is an ordinary one at its start: nothing written, no

@@ -28,8 +28,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<PgError>> = const { RefCell::new(None) };
 }
 
-/// To be registered while the library is loaded.
-pub static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub(crate) const ENDS: Hooks = Hooks {
     begin: || BEGINNINGS.with_borrow_mut(|all| all.push(DEPTH.get())),
     release: || {
         BEGINNINGS.with_borrow_mut(Vec::pop);

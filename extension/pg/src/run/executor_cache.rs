@@ -18,13 +18,13 @@ use std::ffi::{c_int, c_void, CStr};
 use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{null_mut, NonNull};
+use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
 use crate::base::catalog::generation;
 use crate::base::error::{catch_c, enter, without_raising, OrRaise};
-use crate::base::major::{executor_run_hook, Run};
-use crate::base::next::Next;
+use crate::base::major::Run;
 use crate::base::settings;
 use crate::base::subtransaction::Hooks;
 use crate::run::crossed;
@@ -43,9 +43,7 @@ const ROLES_MAX: usize = 1_024;
 mod raw {
     use super::{c_int, pg_sys};
     c_functions! {
-        pub(crate) fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
         pub(crate) fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
-        pub(crate) fn standard_ExecutorEnd(query: *mut pg_sys::QueryDesc);
         pub(crate) fn MemoryContextDelete(context: pg_sys::MemoryContext);
         pub(crate) fn GetCurrentTransactionNestLevel() -> c_int;
         pub(crate) fn GetUserId() -> pg_sys::Oid;
@@ -127,17 +125,15 @@ struct States {
     uses: u64,
 }
 
-static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
-static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
-static NEXT_FINISH: Next<pg_sys::ExecutorFinish_hook_type> = Next::new();
-static NEXT_END: Next<pg_sys::ExecutorEnd_hook_type> = Next::new();
+/// Whether modules loaded before watch the executor: they want to see all of it.
+static IS_WATCHED: OnceLock<bool> = OnceLock::new();
 
 thread_local! {
     static STATES: RefCell<States> = RefCell::default();
 }
 
-/// To be registered while the library is loaded.
-pub static HOOKS: Hooks = Hooks {
+/// At the ends of transactions.
+pub(crate) const ENDS: Hooks = Hooks {
     begin: || (),
     release: || (),
     undo,
@@ -153,24 +149,13 @@ pub static HOOKS: Hooks = Hooks {
     },
 };
 
-/// Installs the hooks; once, while the library is loaded, before other hooks of the executor of our
-/// own.
-pub fn install() {
-    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
-    unsafe {
-        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
-        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
-        NEXT_FINISH.install(&raw mut pg_sys::ExecutorFinish_hook, on_finish);
-        NEXT_END.install(&raw mut pg_sys::ExecutorEnd_hook, on_end);
-    }
+/// Says whether modules loaded before watch the executor; once, while the library is loaded.
+pub(crate) fn set_watched(watched: bool) {
+    let _ = IS_WATCHED.set(watched);
 }
 
-/// Whether modules loaded before watch the executor: they want to see all of it.
 fn is_watched() -> bool {
-    NEXT_START.get().is_some()
-        || NEXT_RUN.get().is_some()
-        || NEXT_FINISH.get().is_some()
-        || NEXT_END.get().is_some()
+    IS_WATCHED.get().is_none_or(|watched| *watched)
 }
 
 /// Runs `f`, whose statements keep states. When it raises, the caller must undo the transaction or
@@ -246,17 +231,19 @@ enum Choice {
     Use(*mut Kept),
 }
 
-unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+/// Starts a query, by `next` where its state is not kept.
+///
+/// # Safety
+/// The arguments must be those of the hook; `next` must own nothing that needs dropping.
+#[inline]
+pub(crate) unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int, next: impl FnOnce()) {
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
         match enter(|| choose(query, flags)) {
             Choice::Use(kept) => start_again(kept, query),
             Choice::Make(block, statement) => start_kept(block, statement, query, flags),
             Choice::Ordinary(statement) => {
-                match NEXT_START.get() {
-                    Some(next) => next(query, flags),
-                    None => raw::standard_ExecutorStart(query, flags),
-                }
+                next();
                 if let Some(statement) = statement {
                     enter(|| note_role(statement));
                 }
@@ -265,11 +252,12 @@ unsafe extern "C-unwind" fn on_start(query: *mut pg_sys::QueryDesc, flags: c_int
     }
 }
 
-executor_run_hook!(run_hook, on_run);
-
+/// Runs a query, by the next hook where its state is not kept.
+///
 /// # Safety
 /// The arguments must be those of the hook.
-unsafe fn on_run(run: Run) {
+#[inline]
+pub(crate) unsafe fn run(run: Run, next: pg_sys::ExecutorRun_hook_type) {
     // SAFETY: the arguments are passed on; the owner is the kept state's, which runs.
     unsafe {
         let owner = enter(|| owner_of(run.query));
@@ -280,33 +268,42 @@ unsafe fn on_run(run: Run) {
                 run.go_on(None);
                 pg_sys::CurrentResourceOwner = outer;
             }
-            None => run.go_on(NEXT_RUN.get()),
+            None => run.go_on(next),
         });
     }
 }
 
-unsafe extern "C-unwind" fn on_finish(query: *mut pg_sys::QueryDesc) {
-    // SAFETY: as for `on_run`.
+/// The same at its end, with the triggers of its rows.
+///
+/// # Safety
+/// As for [`start`].
+#[inline]
+pub(crate) unsafe fn finish(query: *mut pg_sys::QueryDesc, next: impl FnOnce()) {
+    // SAFETY: as for `run`.
     unsafe {
-        let of = (enter(|| owner_of(query)), NEXT_FINISH.get());
-        crossed::finishing(query, || match of {
-            (Some(owner), _) => {
+        let owner = enter(|| owner_of(query));
+        crossed::finishing(query, || match owner {
+            Some(owner) => {
                 let outer = pg_sys::CurrentResourceOwner;
                 pg_sys::CurrentResourceOwner = owner;
                 raw::standard_ExecutorFinish(query);
                 pg_sys::CurrentResourceOwner = outer;
             }
-            (None, Some(next)) => next(query),
-            (None, None) => raw::standard_ExecutorFinish(query),
+            None => next(),
         });
     }
 }
 
-unsafe extern "C-unwind" fn on_end(query: *mut pg_sys::QueryDesc) {
-    // SAFETY: as for `on_run`.
+/// Ends a query, by `next` where its state is not kept.
+///
+/// # Safety
+/// As for [`start`].
+#[inline]
+pub(crate) unsafe fn end(query: *mut pg_sys::QueryDesc, next: impl FnOnce()) {
+    // SAFETY: as for `run`.
     unsafe {
-        match (enter(|| running(query)), NEXT_END.get()) {
-            (Some(kept), _) => {
+        match enter(|| running(query)) {
+            Some(kept) => {
                 let again = end_execution(kept, query);
                 enter(|| {
                     if let Some(kept) = put_back(kept, again) {
@@ -314,8 +311,7 @@ unsafe extern "C-unwind" fn on_end(query: *mut pg_sys::QueryDesc) {
                     }
                 });
             }
-            (None, Some(next)) => next(query),
-            (None, None) => raw::standard_ExecutorEnd(query),
+            None => next(),
         }
     }
 }
@@ -584,7 +580,7 @@ fn undo() {
     match block {
         // The block itself is undone, and with it the owners of all states.
         Some(block) if level <= block.level => {
-            (HOOKS.end)();
+            (ENDS.end)();
             // SAFETY: nothing uses what is in it: abort processing releases resources by their
             // owners alone.
             unsafe { raw::MemoryContextDelete(block.memory) };

@@ -1,6 +1,6 @@
 //! Planning and running statements, and loading rows.
 mod agreed_order;
-mod agreed_plans;
+pub(crate) mod agreed_plans;
 pub mod block_settings;
 pub mod bulk;
 pub(crate) mod bulk_indexes;

@@ -5,15 +5,14 @@
 //! time. Earlier hooks miss such statements. Later ones see plans with folded constants: functions
 //! have run already.
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 pub use chainify_rules::plans::Origin;
 use pgrx::pg_sys;
 
+use crate::base::above::Above;
 use crate::base::error::enter;
-use crate::base::next::Next;
 use crate::base::outermost;
 use crate::describe::analysis::describe;
 use crate::describe::call::describe_call;
@@ -28,8 +27,8 @@ use crate::run::{agreed_order, block_settings, crossed, own_plans, session_reads
 use crate::tree::conditions::may_raise;
 use crate::tree::nesting::check_calls;
 
-/// The callbacks of the extension. `query` raises to refuse.
-pub struct Watch {
+/// The answers of the rooms above about queries. `query` raises to refuse.
+pub struct Queries {
     /// Asked first, for every query of every session.
     pub wanted: fn() -> bool,
     /// For every query before the planner gets it. Whether the order of rows decides which of its
@@ -40,45 +39,15 @@ pub struct Watch {
     /// Asked for a query after `wanted` said no: whether it draws from the ledger's sequences all
     /// the same.
     pub draws: fn() -> bool,
-    /// See [`agreed_plans`].
-    pub agreed: Agreed,
 }
 
-static WATCH: OnceLock<&'static Watch> = OnceLock::new();
-
-static NEXT_PLANNER: Next<pg_sys::planner_hook_type> = Next::new();
-static NEXT_START: Next<pg_sys::ExecutorStart_hook_type> = Next::new();
-static NEXT_FMGR: Next<pg_sys::needs_fmgr_hook_type> = Next::new();
+pub(crate) static ABOVE: Above<Queries> = Above::new();
 
 thread_local! {
     /// Plans of submitted statements may have the texts of SQL functions in place of their calls.
     static MAY_INLINE: Cell<bool> = const { Cell::new(false) };
     /// The query that the planner works on is such a one.
     static INLINES: Cell<bool> = const { Cell::new(false) };
-}
-
-c_functions! {
-    fn standard_planner(
-        query: *mut pg_sys::Query,
-        text: *const c_char,
-        options: c_int,
-        params: pg_sys::ParamListInfo,
-    ) -> *mut pg_sys::PlannedStmt;
-    fn standard_ExecutorStart(description: *mut pg_sys::QueryDesc, flags: c_int);
-}
-
-/// Installs the hooks in front of those there already; once, while the library is loaded.
-pub fn watch(watch: &'static Watch) {
-    if WATCH.set(watch).is_err() {
-        return;
-    }
-    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
-    unsafe {
-        NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
-        NEXT_START.install(&raw mut pg_sys::ExecutorStart_hook, on_start);
-        NEXT_FMGR.install(&raw mut pg_sys::needs_fmgr_hook, needs_hook);
-        agreed_plans::install(watch.agreed);
-    }
 }
 
 /// Checks the call of a procedure, whose arguments are computed without a plan, and completes it.
@@ -92,13 +61,14 @@ pub(crate) unsafe fn check_call(
     text: *const c_char,
 ) -> *mut pg_sys::PlannedStmt {
     let origin = origin(std::ptr::null());
-    let Some(watch) = WATCH.get().filter(|w| (w.wanted)()) else {
+    let above = ABOVE.get();
+    if !(above.wanted)() {
         return std::ptr::null_mut();
-    };
+    }
     // SAFETY: by the caller's promise; the copy is this function's to change.
     unsafe {
         let own = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
-        (watch.query)(&describe_call((*own).utilityStmt.cast(), text), origin);
+        (above.query)(&describe_call((*own).utilityStmt.cast(), text), origin);
         own
     }
 }
@@ -129,32 +99,36 @@ fn origin(text: *const c_char) -> Origin {
     }
 }
 
-unsafe extern "C-unwind" fn on_plan(
+/// Has a query planned by `plan`, which calls what stands behind our hook.
+///
+/// # Safety
+/// The arguments must be those of the planner's hook: the query is as the rewriter left it, and the
+/// planner's to change. `plan` must own nothing that needs dropping.
+pub(crate) unsafe fn plan(
     query: *mut pg_sys::Query,
     text: *const c_char,
-    options: c_int,
-    params: pg_sys::ParamListInfo,
+    plan: impl FnOnce() -> *mut pg_sys::PlannedStmt,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the arguments are passed on; the query is as the rewriter left it, and the planner's
-    // to change.
+    // SAFETY: by the caller's promise.
     unsafe {
         let (note, reads, order) = enter(|| {
             let origin = origin(text);
             INLINES.set(origin == Origin::Submitted && MAY_INLINE.get());
-            let watch = WATCH.get().filter(|w| (w.wanted)());
-            agreed_plans::of_session(watch.is_some() && origin == Origin::Function);
-            if let (Some(watch), Some(query)) = (watch, NonNull::new(query)) {
+            let above = ABOVE.get();
+            let wanted = (above.wanted)();
+            agreed_plans::of_session(wanted && origin == Origin::Function);
+            if let Some(query) = NonNull::new(query).filter(|_| wanted) {
                 complete(query.as_ptr().cast());
-                let order = (watch.query)(&describe(query, text), origin);
+                let order = (above.query)(&describe(query, text), origin);
                 let note = (origin == Origin::Function)
                     .then(|| note_query(query))
                     .flatten();
-                if (watch.alone)() {
+                if (above.alone)() {
                     lock_no_rows(query);
                 }
                 return (note, None, order);
             }
-            if !query.is_null() && WATCH.get().is_some_and(|w| (w.draws)()) {
+            if !query.is_null() && (above.draws)() {
                 complete(query.cast());
             }
             (
@@ -164,12 +138,6 @@ unsafe extern "C-unwind" fn on_plan(
             )
         });
         let planner = enter(|| own_plans::planner_of(NonNull::new(query)?));
-        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
-        // skip.
-        let plan = || match NEXT_PLANNER.get() {
-            Some(next) => next(query, text, options, params),
-            None => standard_planner(query, text, options, params),
-        };
         let plan = || match planner {
             Some(role) => own_plans::planned_as(role, plan),
             None => plan(),
@@ -207,9 +175,13 @@ unsafe fn lock_no_rows(mut query: NonNull<pg_sys::Query>) {
     (query.rowMarks, query.hasForUpdate) = (std::ptr::null_mut(), false);
 }
 
-unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags: c_int) {
+/// A query is about to start.
+///
+/// # Safety
+/// `description` must be what ExecutorStart is given.
+pub(crate) unsafe fn before_start(description: *mut pg_sys::QueryDesc) {
     outermost::running();
-    // SAFETY: the arguments are passed on as they came.
+    // SAFETY: by the caller's promise.
     unsafe {
         enter(|| {
             check_calls();
@@ -219,20 +191,12 @@ unsafe extern "C-unwind" fn on_start(description: *mut pg_sys::QueryDesc, flags:
                 agreed_order::arrange_targets(&*(*description).plannedstmt);
             }
         });
-        match NEXT_START.get() {
-            Some(next) => next(description, flags),
-            None => standard_ExecutorStart(description, flags),
-        }
     }
 }
 
-/// Keeps the planner from copying the text of an SQL function into the query that calls it: it
+/// Whether the planner must not copy the text of an SQL function into the query that calls it: it
 /// would not come by here.
-unsafe extern "C-unwind" fn needs_hook(function: pg_sys::Oid) -> bool {
-    // SAFETY: the next hook gets the argument as it came.
-    unsafe {
-        let watched = || WATCH.get().is_some_and(|w| (w.wanted)()) || session_reads::are_noted();
-        enter(|| !INLINES.get() && watched() && is_sql(function))
-            || NEXT_FMGR.get().is_some_and(|next| next(function))
-    }
+pub(crate) fn keeps_call(function: pg_sys::Oid) -> bool {
+    let watched = || (ABOVE.get().wanted)() || session_reads::are_noted();
+    !INLINES.get() && watched() && is_sql(function)
 }

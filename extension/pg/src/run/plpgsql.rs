@@ -49,7 +49,7 @@ unsafe impl Sync for Place {}
 static PLACE: OnceLock<Place> = OnceLock::new();
 
 /// Starts watching, in front of who does so already; once, while the library is loaded.
-pub fn install() {
+pub(crate) fn install() {
     // SAFETY: the variable stays where it is; each session has a copy of it.
     unsafe {
         let at = pg_sys::find_rendezvous_variable(c"PLpgSQL_plugin".as_ptr());

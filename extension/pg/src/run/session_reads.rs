@@ -5,19 +5,19 @@
 //! "What a statement contributes").
 use std::cell::RefCell;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 use chainify_sched::template::Template;
 use pgrx::pg_sys;
 
 pub use crate::access::reads::RowsRead;
 use crate::access::{reads, template_of_reads};
+use crate::base::above::Above;
 use crate::base::own_work;
 use crate::base::subtransaction::subtransaction;
 use crate::run::plan_notes::{mark, values, Notes, Subject};
 
-/// The callbacks of the extension.
-pub struct Watch {
+/// The answers of the rooms above about the reads of a session.
+pub struct Reads {
     /// Whether the extension wants the session's reads; asked first, for every query.
     pub wanted: fn() -> bool,
     /// Whether it wants them with their bounds, which takes the planner's time.
@@ -26,20 +26,15 @@ pub struct Watch {
     pub read: fn(RowsRead),
 }
 
-static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+pub(crate) static ABOVE: Above<Reads> = Above::new();
 
 thread_local! {
     static NOTES: RefCell<Notes> = RefCell::new(Notes::on(Subject::Reads));
 }
 
-/// Installs the callbacks; once, while the library is loaded.
-pub fn watch(watch: &'static Watch) {
-    let _ = WATCH.set(watch);
-}
-
 /// Whether the planner's hook notes bounds of reads.
 pub(super) fn are_noted() -> bool {
-    WATCH.get().is_some_and(|watch| (watch.with_bounds)())
+    (ABOVE.get().with_bounds)()
 }
 
 /// Notes the reads of a query before the planner gets it; gives the number of the note. None:
@@ -88,10 +83,8 @@ pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
     }
     // SAFETY: by the caller's promise; a plan lists the relations it uses.
     unsafe {
-        let Some(watch) = WATCH.get().filter(|watch| (watch.wanted)()) else {
-            return;
-        };
-        if pg_sys::InNoForceRLSOperation() {
+        let above = ABOVE.get();
+        if !(above.wanted)() || pg_sys::InNoForceRLSOperation() {
             return;
         }
         run_alone(description);
@@ -100,8 +93,8 @@ pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
             .with_borrow(|notes| notes.of(plan))
             .and_then(|note| reads::of(&note.template, &values(&note, params)));
         match noted {
-            Some(noted) => noted.into_iter().for_each(watch.read),
-            None => all_of(plan).for_each(|relation| (watch.read)(RowsRead::all(relation))),
+            Some(noted) => noted.into_iter().for_each(above.read),
+            None => all_of(plan).for_each(|relation| (above.read)(RowsRead::all(relation))),
         }
     }
 }

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use crate::base::constraints;
 use crate::base::error::attempt_undone;
 use crate::base::interrupts::without_cancels;
-use crate::session_transaction::state::{over, End, Part, State, Within, CHAIN, STATE, WATCH};
+use crate::session_transaction::state::{over, End, Part, State, Within, ABOVE, CHAIN, STATE};
 use crate::session_transaction::{kept_locks, kept_settings, prepared, retry};
 
 /// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
@@ -40,7 +40,7 @@ pub(super) fn abort() {
 fn commit(part: Part, chain: bool) {
     let remaining = without_cancels(|| {
         check_at_once(part);
-        let remaining = WATCH.get().and_then(|watch| (watch.take)());
+        let remaining = (ABOVE.get().take)();
         if remaining.is_some() {
             kept_locks::hold();
         }
@@ -75,8 +75,8 @@ fn commit(part: Part, chain: bool) {
 /// Fires the deferred triggers. An undo of the part has those of earlier changes not fired yet.
 fn check_at_once(part: Part) {
     let tell = |begin: bool| {
-        if let Some(watch) = WATCH.get().filter(|_| part.changed_before) {
-            (watch.early_triggers)(begin);
+        if part.changed_before {
+            (ABOVE.get().early_triggers)(begin);
         }
     };
     tell(true);

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::base::held_locks::{self, Held};
-use crate::session_transaction::state::WATCH;
+use crate::session_transaction::state::ABOVE;
 
 thread_local! {
     /// The transaction may hold some: only then it is worth a look at the locks of the server.
@@ -27,8 +27,8 @@ pub(super) fn end() {
 
 /// Has the session hold the locks of its transaction. To be called in the part, before its undo.
 pub(super) fn hold() {
-    if let Some(watch) = WATCH.get().filter(|_| SOME.get()) {
-        let held = held_locks::beside(watch.keeps_lock);
+    if SOME.get() {
+        let held = held_locks::beside(ABOVE.get().keeps_lock);
         held_locks::hold(&held);
         HELD.set(held);
     }

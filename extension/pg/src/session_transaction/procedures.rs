@@ -17,7 +17,7 @@ use crate::base::error::{enter, PgError};
 use crate::base::interrupts::without_cancels;
 use crate::base::{constraints, spi};
 use crate::session_transaction::kept_settings;
-use crate::session_transaction::state::{over, Part, State, Within, STATE, WATCH};
+use crate::session_transaction::state::{over, Part, State, Within, ABOVE, STATE};
 
 thread_local! {
     /// One runs that may end the session's transaction.
@@ -152,7 +152,7 @@ fn commit(chain: bool) {
     }
     let remaining = without_cancels(|| {
         constraints::check_at_once();
-        let remaining = WATCH.get().and_then(|watch| (watch.take)());
+        let remaining = (ABOVE.get().take)();
         if remaining.is_none() {
             STATE.set(State::None);
             over();

@@ -1,10 +1,10 @@
-//! The state of the session's transaction, and the callbacks of the extension.
+//! The answers of the rooms above about a session's transaction, and its state.
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::OnceLock;
 
 use pgrx::pg_sys;
 
+use crate::base::above::Above;
 use crate::base::error::PgError;
 use crate::run::locked_rows;
 use crate::session_transaction::elsewhere;
@@ -26,8 +26,8 @@ pub struct Failed {
     pub known: bool,
 }
 
-/// The callbacks of the extension. Each may raise.
-pub struct Watch {
+/// The answers of the rooms above about plain SQL. Each may raise, unless it says otherwise.
+pub struct PlainSql {
     /// Whether to watch this session's statements at all. Asked first, for each statement.
     pub wanted: fn() -> bool,
     /// Whether a statement must run in the part.
@@ -59,7 +59,16 @@ pub struct Watch {
     pub over: fn(),
 }
 
-pub(super) static WATCH: OnceLock<&'static Watch> = OnceLock::new();
+pub(crate) static ABOVE: Above<PlainSql> = Above::new();
+
+/// The session's messages to its client, which the dispatcher of hooks hands to `message` and
+/// `flush`.
+pub(crate) struct Messages {
+    /// Has them come by from now on.
+    pub(crate) follow: fn(),
+}
+
+pub(crate) static MESSAGES: Above<Messages> = Above::new();
 
 /// The bounds of the part.
 #[derive(Clone, Copy, PartialEq)]
@@ -112,9 +121,7 @@ thread_local! {
 
 /// The part is over. Must not raise.
 pub(super) fn over() {
-    if let Some(watch) = WATCH.get() {
-        (watch.over)();
-    }
+    (ABOVE.get().over)();
 }
 
 /// The part, while it is open.

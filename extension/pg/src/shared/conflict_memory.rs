@@ -11,8 +11,6 @@ use std::ptr::{addr_of_mut, null_mut};
 
 use pgrx::pg_sys;
 
-use crate::base::error::enter;
-use crate::base::next::Next;
 
 /// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
 const EXECUTORS_MAX: usize = 64;
@@ -70,21 +68,9 @@ pub struct Reason {
 
 const TRANCHE: &std::ffi::CStr = c"chainify";
 
-static NEXT_REQUEST: Next<pg_sys::shmem_request_hook_type> = Next::new();
-static NEXT_STARTUP: Next<pg_sys::shmem_startup_hook_type> = Next::new();
-
 thread_local! {
     static HEAD: Cell<*mut Head> = const { Cell::new(null_mut()) };
     static LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(null_mut()) };
-}
-
-/// Asks for the memory; once, while the library is loaded by the postmaster.
-pub fn request() {
-    // SAFETY: hooks are set while the postmaster loads libraries.
-    unsafe {
-        NEXT_REQUEST.install(&raw mut pg_sys::shmem_request_hook, on_request);
-        NEXT_STARTUP.install(&raw mut pg_sys::shmem_startup_hook, on_startup);
-    }
 }
 
 /// Bytes of head and slots; `MaxBackends` is final when libraries ask for memory.
@@ -94,36 +80,35 @@ fn size() -> usize {
     size_of::<Head>() + backends * size_of::<Slot>()
 }
 
-unsafe extern "C-unwind" fn on_request() {
-    // SAFETY: called where these requests are allowed, and only there.
+/// Asks for the memory, before the server has any.
+///
+/// # Safety
+/// Only in PostgreSQL's hook for such requests.
+pub(crate) unsafe fn request() {
+    // SAFETY: by the caller's promise.
     unsafe {
-        enter(|| {
-            if let Some(next) = NEXT_REQUEST.get() {
-                next();
-            }
-            pg_sys::RequestAddinShmemSpace(size());
-            pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), 1);
-        })
+        pg_sys::RequestAddinShmemSpace(size());
+        pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), 1);
     }
 }
 
-unsafe extern "C-unwind" fn on_startup() {
-    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can
-    // look. Zeroes are a valid value of every field, and shared memory is aligned for all of them.
+/// Sets the memory up.
+///
+/// # Safety
+/// Only in PostgreSQL's hook for that: in the postmaster, again after a crash restart, before any
+/// other process can look.
+pub(crate) unsafe fn start_up() {
+    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory is
+    // aligned for all of them.
     unsafe {
-        enter(|| {
-            if let Some(next) = NEXT_STARTUP.get() {
-                next();
-            }
-            let mut found = false;
-            let name: *const c_char = TRANCHE.as_ptr();
-            let head = pg_sys::ShmemInitStruct(name, size(), &mut found).cast::<u8>();
-            head.write_bytes(0, size());
-            HEAD.set(head.cast());
-            LOCK.set(addr_of_mut!(
-                (*pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr())).lock
-            ));
-        })
+        let mut found = false;
+        let name: *const c_char = TRANCHE.as_ptr();
+        let head = pg_sys::ShmemInitStruct(name, size(), &mut found).cast::<u8>();
+        head.write_bytes(0, size());
+        HEAD.set(head.cast());
+        LOCK.set(addr_of_mut!(
+            (*pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr())).lock
+        ));
     }
 }
 
@@ -131,7 +116,7 @@ unsafe extern "C-unwind" fn on_startup() {
 /// the postmaster.
 fn locked<T>(f: impl FnOnce(&mut Head, &mut [Slot]) -> T) -> Option<T> {
     let (head, lock) = (HEAD.get(), LOCK.get());
-    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointers; the
+    // SAFETY: set up by `start_up` in the postmaster, whose children inherit the pointers; the
     // slots follow the head, as many as `size` counts. The exclusive lock makes the references
     // unique, and `f` neither raises nor nests.
     unsafe {

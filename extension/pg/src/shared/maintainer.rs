@@ -14,7 +14,7 @@ use crate::base::subtransaction::subtransaction;
 static MAIN: OnceLock<fn()> = OnceLock::new();
 
 /// The function that started workers run; once, while the library is loaded.
-pub fn install(main: fn()) {
+pub(crate) fn register(main: fn()) {
     let _ = MAIN.set(main);
 }
 
@@ -54,7 +54,7 @@ extern "C-unwind" fn chainify_maintenance_worker(argument: pg_sys::Datum) {
             BackgroundWorkerUnblockSignals();
             let database = pg_sys::Oid::from(argument.value() as u32);
             pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-            MAIN.get().expect("install sets it")();
+            MAIN.get().expect("register sets it")();
         })
     }
 }

@@ -55,7 +55,7 @@ thread_local! {
 static SERVE: OnceLock<fn(&mut Leader)> = OnceLock::new();
 
 /// Has workers run `serve`; once, while the library is loaded.
-pub fn register(serve: fn(&mut Leader)) {
+pub(crate) fn register(serve: fn(&mut Leader)) {
     let _ = SERVE.set(serve); // a second call is one of the same library
 }
 

@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use pgrx::pg_sys;
 
-use crate::base::error::enter;
-use crate::base::next::Next;
 
 /// Verifications that are told of at the same moment in one server; of further ones nothing is.
 const PLACES: usize = 32;
@@ -56,51 +54,36 @@ pub struct Seen {
 
 const NAME: &std::ffi::CStr = c"chainify progress";
 
-static NEXT_REQUEST: Next<pg_sys::shmem_request_hook_type> = Next::new();
-static NEXT_STARTUP: Next<pg_sys::shmem_startup_hook_type> = Next::new();
-
 thread_local! {
     static FIRST: Cell<*const Place> = const { Cell::new(null_mut()) };
-}
-
-/// Asks for the memory; once, while the library is loaded by the postmaster.
-pub fn request() {
-    // SAFETY: hooks are set while the postmaster loads libraries.
-    unsafe {
-        NEXT_REQUEST.install(&raw mut pg_sys::shmem_request_hook, on_request);
-        NEXT_STARTUP.install(&raw mut pg_sys::shmem_startup_hook, on_startup);
-    }
 }
 
 const fn size() -> usize {
     PLACES * size_of::<Place>()
 }
 
-unsafe extern "C-unwind" fn on_request() {
-    // SAFETY: called where this request is allowed, and only there.
-    unsafe {
-        enter(|| {
-            if let Some(next) = NEXT_REQUEST.get() {
-                next();
-            }
-            pg_sys::RequestAddinShmemSpace(size());
-        })
-    }
+/// Asks for the memory, before the server has any.
+///
+/// # Safety
+/// Only in PostgreSQL's hook for such requests.
+pub(crate) unsafe fn request() {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::RequestAddinShmemSpace(size()) }
 }
 
-unsafe extern "C-unwind" fn on_startup() {
-    // SAFETY: runs in the postmaster, again after a crash restart, before any other process can
-    // look. Zeroes are a valid value of every field, and shared memory is aligned for all of them.
+/// Sets the memory up.
+///
+/// # Safety
+/// Only in PostgreSQL's hook for that: in the postmaster, again after a crash restart, before any
+/// other process can look.
+pub(crate) unsafe fn start_up() {
+    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory is
+    // aligned for all of them.
     unsafe {
-        enter(|| {
-            if let Some(next) = NEXT_STARTUP.get() {
-                next();
-            }
-            let mut found = false;
-            let first = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(), &mut found).cast::<u8>();
-            first.write_bytes(0, size());
-            FIRST.set(first.cast());
-        })
+        let mut found = false;
+        let first = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(), &mut found).cast::<u8>();
+        first.write_bytes(0, size());
+        FIRST.set(first.cast());
     }
 }
 
@@ -110,7 +93,7 @@ fn places() -> &'static [Place] {
     if first.is_null() {
         return &[];
     }
-    // SAFETY: set up by `on_startup` in the postmaster, whose children inherit the pointer; shared
+    // SAFETY: set up by `start_up` in the postmaster, whose children inherit the pointer; shared
     // memory outlives every process, and its fields are atomic.
     unsafe { std::slice::from_raw_parts(first, PLACES) }
 }

@@ -15,7 +15,7 @@ const RESTART: Duration = Duration::from_secs(1);
 static MAIN: OnceLock<fn()> = OnceLock::new();
 
 /// Has the postmaster run `main` in a process of its own; once, while the library is loaded.
-pub fn register(main: fn()) {
+pub(crate) fn register(main: fn()) {
     if MAIN.set(main).is_err() {
         return;
     }

@@ -11,18 +11,7 @@ use pgrx::pg_sys;
 
 use super::scan::Scan;
 use crate::base::error::enter;
-use crate::base::major::{self, executor_run_hook, Run};
-use crate::base::next::Next;
-
-static NEXT_RUN: Next<pg_sys::ExecutorRun_hook_type> = Next::new();
-
-/// Installs the hook in front of those there already; once, while the library is loaded.
-pub(super) fn install() {
-    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
-    unsafe {
-        NEXT_RUN.install(&raw mut pg_sys::ExecutorRun_hook, run_hook);
-    }
-}
+use crate::base::major::{self, Run};
 
 /// Stands in front of the receiver of a client.
 #[repr(C)]
@@ -32,21 +21,24 @@ struct Receiver {
     scan: Scan,
 }
 
-executor_run_hook!(run_hook, on_run);
-
-unsafe fn on_run(run: Run) {
+/// Runs a query by `next`.
+///
+/// # Safety
+/// The arguments must be those of the hook; `next` must own nothing that needs dropping.
+#[inline]
+pub(crate) unsafe fn run(run: Run, next: impl FnOnce(Run)) {
     // SAFETY: the query is the executor's. The receiver lives as long as the query, and is taken
     // back before the hook ends. After an ERROR the query does not run again.
     unsafe {
         let query = run.query;
         let client = (*query).dest;
         if !is_client(client) {
-            return run.go_on(NEXT_RUN.get());
+            return next(run);
         }
         if let Some(receiver) = enter(|| in_front(query)) {
             (*query).dest = receiver;
         }
-        run.go_on(NEXT_RUN.get());
+        next(run);
         (*query).dest = client;
     }
 }

@@ -4,7 +4,7 @@
 //! A text is parsed and analysed as the caller, under the caller's search_path; nothing of it runs
 //! but functions of constants, which the planner would compute as well.
 pub mod analysed;
-mod as_sent;
+pub(crate) mod as_sent;
 mod clauses;
 mod constants;
 mod expressions;
@@ -12,4 +12,4 @@ pub mod parameters;
 pub mod planned;
 pub mod reader;
 mod scan;
-mod watch;
+pub mod worker;

@@ -8,62 +8,35 @@ use std::ptr::NonNull;
 use pgrx::pg_sys;
 
 use super::analysed::translate_query;
-use super::as_sent;
 use super::parameters::Parameters;
 use super::reader::Asker;
 use super::scan;
-use super::watch::watching;
-pub use super::watch::Watch;
+use super::worker::ABOVE;
 use crate::base::error::enter;
-use crate::base::next::Next;
 use crate::base::role::Role;
 use crate::base::subtransaction::subtransaction;
-
-static NEXT_PLANNER: Next<pg_sys::planner_hook_type> = Next::new();
-
-c_functions! {
-    fn standard_planner(
-        query: *mut pg_sys::Query,
-        text: *const c_char,
-        options: c_int,
-        params: pg_sys::ParamListInfo,
-    ) -> *mut pg_sys::PlannedStmt;
-}
 
 /// The cost of a plan that PostgreSQL prefers no other to, and still prints.
 const ANY_VALUE: f64 = 1e15;
 
-/// Installs the hook in front of those there already; once, while the library is loaded.
-pub fn watch(watch: &'static Watch) {
-    if !super::watch::set(watch) {
-        return;
-    }
-    as_sent::install();
-    // SAFETY: hooks are set while the postmaster loads libraries, before any backend exists.
-    unsafe {
-        NEXT_PLANNER.install(&raw mut pg_sys::planner_hook, on_plan);
-    }
-}
-
-unsafe extern "C-unwind" fn on_plan(
+/// Has a query planned by `plan`, which calls what stands behind our hook.
+///
+/// # Safety
+/// The arguments must be those of the planner's hook. `plan` must own nothing that needs dropping.
+pub(crate) unsafe fn plan(
     query: *mut pg_sys::Query,
     text: *const c_char,
     options: c_int,
     params: pg_sys::ParamListInfo,
+    plan: impl FnOnce() -> *mut pg_sys::PlannedStmt,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the arguments are passed on as they came; the planner changes the query, so that a
-    // copy is kept.
+    // SAFETY: the planner changes the query, so that a copy is kept.
     unsafe {
         let kept = enter(|| {
             may_go(query, text, options)
                 .then(|| pg_sys::copyObjectImpl(query.cast()).cast::<pg_sys::Query>())
         });
-        // Called directly, not through pgrx: nothing of ours is on the stack that an ERROR could
-        // skip.
-        let plan = match NEXT_PLANNER.get() {
-            Some(next) => next(query, text, options, params),
-            None => standard_planner(query, text, options, params),
-        };
+        let plan = plan();
         if let Some(kept) = kept.and_then(NonNull::new) {
             let is_cursor = options & pg_sys::CURSOR_OPT_FAST_PLAN as c_int != 0;
             enter(|| send(plan, kept, text, params, is_cursor));
@@ -88,7 +61,7 @@ unsafe fn may_go(query: *mut pg_sys::Query, text: *const c_char, options: c_int)
             && !query.rtable.is_null()
             && query.rowMarks.is_null()
             && options & pg_sys::CURSOR_OPT_SCROLL as c_int == 0
-            && watching().is_some_and(|watch| (watch.wanted)())
+            && (ABOVE.get().wanted)()
     }
 }
 
@@ -103,16 +76,16 @@ unsafe fn send(
     params: pg_sys::ParamListInfo,
     is_cursor: bool,
 ) {
-    let Some(watch) = watching() else { return };
+    let above = ABOVE.get();
     // SAFETY: by the caller's promise; the text is a C string.
     unsafe {
         let tree = (*plan).planTree;
-        if tree.is_null() || (*tree).total_cost < (watch.least_cost)() {
+        if tree.is_null() || (*tree).total_cost < (above.least_cost)() {
             return;
         }
         let sql = CStr::from_ptr(text).to_string_lossy();
         let parameters = Parameters::bound(params);
-        let mirrored = (watch.mirrored)();
+        let mirrored = (above.mirrored)();
         let number = |relation: pg_sys::Oid| mirrored.get(&relation.to_u32()).copied();
         // The plan below answers in its place: the rights on the tables count.
         let asker = Asker {

@@ -7,7 +7,7 @@ use pgrx::pg_sys::NodeTag::*;
 
 use super::analysed::Translated;
 use super::constants::zone_is_utc;
-use super::watch::watching;
+use super::worker::ABOVE;
 use crate::base::error::{catch_c, enter, OrRaise, PgError};
 use crate::base::lists::{elements, nodes};
 use crate::base::major;
@@ -216,8 +216,9 @@ unsafe extern "C-unwind" fn begin(
             let state = &mut *node.cast::<State>();
             let scan = state.base.ss.ps.plan.cast::<pg_sys::CustomScan>();
             let is_cursor = is_marked(state, OF_CURSOR);
-            let wanted = || watching().filter(|watch| is_cursor && (watch.wanted)());
-            state.at = wanted().map_or(-1, |watch| (watch.last_block)());
+            let above = ABOVE.get();
+            let at_once = is_cursor && (above.wanted)();
+            state.at = if at_once { (above.last_block)() } else { -1 };
             let own = nodes((*scan).custom_plans).next();
             let own = own.map_or(std::ptr::null_mut(), |own| own.as_ptr().cast());
             state.own = pg_sys::ExecInitNode(own, estate, flags);
@@ -276,8 +277,9 @@ unsafe fn ask(state: &mut State) {
         let at = (state.at >= 0).then_some(state.at);
         // The plan may be kept from a time when the session had changed nothing, and no setting.
         let same_zone = zone_is_utc() || !is_marked(state, IN_UTC);
-        let answered = match watching().filter(|watch| same_zone && (watch.wanted)()) {
-            Some(watch) => (watch.ask)(&query_of(state), at, &mut |row| {
+        let above = ABOVE.get();
+        let answered = match same_zone && (above.wanted)() {
+            true => (above.ask)(&query_of(state), at, &mut |row| {
                 let put = context.enter(|| {
                     if state.as_sent {
                         reader.check(row.fields)?;
@@ -293,7 +295,7 @@ unsafe fn ask(state: &mut State) {
                 here = put.as_ref().err().cloned();
                 put
             }),
-            None => Err(PgError::new(b"55000", "the session does not want it now")),
+            false => Err(PgError::new(b"55000", "the session does not want it now")),
         };
         if let Some(error) = here {
             error.raise();

@@ -1,15 +1,15 @@
-//! The callbacks of the planner's hook and of the scan.
+//! The rooms above, which ask the analytics worker.
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
+use crate::base::above::Above;
 use crate::base::error::PgError;
 use crate::base::text_rows::Sink;
 
 /// Runs a query, at a block if there is one, and gives the block of the answer.
 type Ask = fn(&str, Option<i64>, Sink) -> Result<Option<i64>, PgError>;
 
-/// The callbacks of the extension.
-pub struct Watch {
+/// Their answers about queries that the worker may compute.
+pub struct Analytics {
     /// Whether the session's queries may go to the worker; asked first, for every query.
     pub wanted: fn() -> bool,
     /// The cost of PostgreSQL's plan from which on they go.
@@ -23,14 +23,4 @@ pub struct Watch {
     pub ask: Ask,
 }
 
-static WATCH: OnceLock<&'static Watch> = OnceLock::new();
-
-/// Sets them; false when they are set already.
-pub(super) fn set(watch: &'static Watch) -> bool {
-    WATCH.set(watch).is_ok()
-}
-
-/// The callbacks; None before they are set.
-pub(super) fn watching() -> Option<&'static Watch> {
-    WATCH.get().copied()
-}
+pub(crate) static ABOVE: Above<Analytics> = Above::new();
