@@ -279,7 +279,10 @@ unsafe extern "C-unwind" fn on_index(
 unsafe extern "C-unwind" fn on_width(relation: pg_sys::Oid, column: pg_sys::AttrNumber) -> i32 {
     // SAFETY: the relation has the column, as the planner asks for it.
     unsafe {
-        match (enter(|| agreed_plans::width(relation, column)), NEXT_WIDTH.get()) {
+        match (
+            enter(|| agreed_plans::width(relation, column)),
+            NEXT_WIDTH.get(),
+        ) {
             (0, Some(next)) => next(relation, column),
             (width, _) => width,
         }

@@ -22,35 +22,24 @@ mod run_again;
 mod state;
 pub mod statement;
 
-use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr};
 
 use pgrx::pg_sys;
 
+use crate::base::backend::{is_own_work, End, Part, Session, State, Within, BACKEND};
 use crate::base::catalog::NO_RELATION;
 use crate::base::error::{enter, without_raising, PgError};
 use crate::base::major::Run;
-use crate::base::own_work;
 use crate::base::subtransaction::Hooks;
 use crate::run::locked_rows;
-use crate::session_transaction::state::{
-    is_open, open_part, over, End, Part, State, Within, BLOCK, CHAIN, STATE,
-};
-pub(crate) use crate::session_transaction::state::{Messages, ABOVE, MESSAGES};
+use crate::session_transaction::state::over;
 pub use crate::session_transaction::state::{Failed, PlainSql, Remaining};
+pub(crate) use crate::session_transaction::state::{Messages, ABOVE, MESSAGES};
 use crate::session_transaction::statement::statement_of;
 pub use crate::session_transaction::statement::Statement;
 
-thread_local! {
-    static END: Cell<Option<End>> = const { Cell::new(None) };
-    /// The transaction has something to commit that gives it no id, such as a NOTIFY.
-    static CHANGED: Cell<bool> = const { Cell::new(false) };
-    /// How many executors run, each inside of the one before.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// The depth at which each open subtransaction began.
-    static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// The error of the next statement after the transaction was given up.
-    static REASON: RefCell<Option<PgError>> = const { RefCell::new(None) };
+fn session() -> &'static Session {
+    &BACKEND.session
 }
 
 mod raw {
@@ -64,34 +53,34 @@ mod raw {
 
 /// At the ends of transactions.
 pub(crate) const ENDS: Hooks = Hooks {
-    begin: || DEPTHS.with_borrow_mut(|depths| depths.push(DEPTH.get())),
+    begin: || {
+        let depth = session().depth.get();
+        session().depths.borrow_mut().push(depth);
+    },
     release: || {
-        DEPTHS.with_borrow_mut(Vec::pop);
+        session().depths.borrow_mut().pop();
     },
     undo: || {
-        let depth = DEPTHS.with_borrow_mut(Vec::pop);
-        DEPTH.set(depth.unwrap_or_default());
-        if DEPTHS.with_borrow(Vec::is_empty) {
+        let depth = session().depths.borrow_mut().pop();
+        session().depth.set(depth.unwrap_or_default());
+        if session().depths.borrow().is_empty() {
             let undone = |part: &Part| part.within != Within::Procedure;
-            if let Some(part) = open_part().filter(undone) {
-                STATE.set(State::Failed(part));
-                END.set(None);
+            if let Some(part) = session().part().filter(undone) {
+                session().enter(State::Failed(part));
                 over();
             }
         }
     },
     end: || {
-        if !matches!(STATE.replace(State::None), State::None) {
+        if !matches!(session().enter(State::Outside), State::Outside) {
             over();
         }
-        DEPTHS.with_borrow_mut(Vec::clear);
-        DEPTH.set(0);
-        END.set(None);
-        REASON.set(None);
-        CHANGED.set(false);
+        session().depths.borrow_mut().clear();
+        session().depth.set(0);
+        session().changed.set(false);
         kept_locks::end();
         retry::ends();
-        BLOCK.set(CHAIN.take());
+        session().block.set(session().chain.take());
     },
 };
 
@@ -119,8 +108,8 @@ pub fn isolation() -> Isolation {
 /// A message that a relation changed. A session that waits for its client in a transaction reads
 /// them as well, and runs nothing then.
 pub(crate) fn relation_changed(relation: pg_sys::Oid) {
-    if relation.to_u32() == NO_RELATION && matches!(STATE.get(), State::Open(_) | State::Failed(_))
-    {
+    let may_give_up = |state: &State| matches!(state, State::Open { .. } | State::Failed(_));
+    if relation.to_u32() == NO_RELATION && session().with(may_give_up) {
         without_raising("giving way to a block", || {
             if waits_for_client() {
                 if let Some(error) = (ABOVE.get().gives_up)() {
@@ -156,22 +145,29 @@ fn give_up(error: PgError) {
         pg_sys::CommitTransactionCommand();
         pg_sys::MemoryContextSwitchTo(context);
     }
-    BLOCK.set(true);
-    STATE.set(State::GivenUp);
-    REASON.set(Some(error));
+    session().block.set(true);
+    session().enter(State::GivenUp {
+        reason: Some(error),
+        commits: false,
+    });
 }
 
 /// Raises when the transaction was given up.
 fn fail_if_given_up() {
-    if matches!(STATE.get(), State::GivenUp) {
-        reason().raise();
+    if let Some(error) = reason() {
+        error.raise();
     }
 }
 
-/// Why the transaction was given up.
-fn reason() -> PgError {
-    let reason = REASON.take();
-    reason.unwrap_or_else(|| PgError::new(b"40001", "the transaction was given up"))
+/// Why the transaction was given up, if it was. It is told once; later statements get less.
+fn reason() -> Option<PgError> {
+    session().change(|state| match state {
+        State::GivenUp { reason, .. } => {
+            let less = || PgError::new(b"40001", "the transaction was given up");
+            Some(reason.take().unwrap_or_else(less))
+        }
+        _ => None,
+    })
 }
 
 /// Starts a query by `next`.
@@ -182,19 +178,19 @@ fn reason() -> PgError {
 pub(crate) unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int, next: impl FnOnce()) {
     // SAFETY: the executor's caller passes a query that has not started.
     unsafe {
-        if own_work::runs() {
+        if is_own_work() {
             return next();
         }
         elsewhere::forget();
         enter(|| {
             fail_if_given_up();
             // The checks of foreign keys, which may wait for COMMIT, run as the table's owner.
-            let of_session = DEPTH.get() == 0 && !pg_sys::InLocalUserIdChange();
+            let of_session = session().depth.get() == 0 && !pg_sys::InLocalUserIdChange();
             if of_session && flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int == 0 {
                 if let Some(above) = wanted() {
                     let statement = statement_of(&*(*query).plannedstmt);
                     begin_if((above.needs_part)(&statement));
-                    if matches!(STATE.get(), State::Open(part) if part.lone) {
+                    if session().part().is_some_and(|part| part.lone) {
                         retry::keep(&*query);
                         elsewhere::note(query);
                     }
@@ -202,7 +198,7 @@ pub(crate) unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int, next: im
             }
         });
         next();
-        if is_open() {
+        if session().is_open() {
             enter(|| {
                 if let Some(above) = wanted() {
                     locked_rows::watch(query, above.locked);
@@ -218,13 +214,13 @@ pub(crate) unsafe fn start(query: *mut pg_sys::QueryDesc, flags: c_int, next: im
 /// As for [`start`].
 #[inline]
 pub(crate) unsafe fn run(run: Run, next: impl FnOnce(Run)) {
-    if own_work::runs() {
+    if is_own_work() {
         return next(run);
     }
     // SAFETY: the executor's caller passes a query that has started.
     let done = unsafe {
         enter(|| {
-            if DEPTH.get() == 0 {
+            if session().depth.get() == 0 {
                 fail_if_given_up();
             }
             wanted().is_some_and(|above| elsewhere::run(run.query, above.execute))
@@ -232,27 +228,32 @@ pub(crate) unsafe fn run(run: Run, next: impl FnOnce(Run)) {
     };
     if !done {
         // An ERROR leaves the depth as it is; the end of the subtransaction puts it back.
-        DEPTH.set(DEPTH.get() + 1);
-        next(run);
-        DEPTH.set(DEPTH.get().saturating_sub(1));
+        deeper(|| next(run));
     }
 }
 
 /// The same at its end, with the triggers of its rows.
 #[inline]
 pub(crate) fn finish(next: impl FnOnce()) {
-    if own_work::runs() {
+    if is_own_work() {
         return next();
     }
-    DEPTH.set(DEPTH.get() + 1);
-    next();
-    DEPTH.set(DEPTH.get().saturating_sub(1));
+    deeper(next);
+}
+
+/// Runs `f`, an executor inside of those that run.
+#[inline]
+fn deeper(f: impl FnOnce()) {
+    let depth = &session().depth;
+    depth.set(depth.get() + 1);
+    f();
+    depth.set(depth.get().saturating_sub(1));
 }
 
 /// The transaction is about to be committed or, when it `prepares`, prepared.
 pub(crate) fn before_end(prepares: bool) {
     let above = ABOVE.get();
-    let Some(part) = open_part() else {
+    let Some(part) = session().part() else {
         if prepares {
             (above.prepares)();
         }
@@ -285,7 +286,7 @@ fn wanted() -> Option<&'static PlainSql> {
 /// Begins the part where one is needed and none is open. A transaction of a procedure has it from
 /// its first statement on: an undo of the part takes back all.
 fn begin_if(needed: bool) {
-    if is_open() {
+    if session().is_open() {
         return;
     }
     match procedures::runs() {
@@ -303,12 +304,12 @@ fn open(within: Within) {
     let (lone, changed_before) = unsafe {
         let id = pg_sys::GetTopTransactionIdIfAny();
         let idle = pg_sys::TransactionBlockStatusCode() as u8 == b'I';
-        let changed = CHANGED.get() || id != pg_sys::InvalidTransactionId;
+        let changed = session().changed.get() || id != pg_sys::InvalidTransactionId;
         (idle, changed)
     };
     let mut part = Part {
         within,
-        block: BLOCK.get() && !lone,
+        block: session().block.get() && !lone,
         lone,
         changed_before,
         settings_level: kept_settings::OF_TRANSACTION,
@@ -329,7 +330,7 @@ fn open(within: Within) {
         part.settings_level = kept_settings::level_of_next();
         begin_subtransaction();
     }
-    STATE.set(State::Open(part));
+    session().enter(State::Open { part, end: None });
 }
 
 /// Memory context and resource owner are put back, so that the statement that is about to start, or
@@ -348,16 +349,20 @@ fn begin_subtransaction() {
 /// CALL or DO, which could end the transaction, has run.
 pub(crate) fn procedure_ended() {
     procedures::end();
-    if let Some(part) = open_part().filter(|part| part.within == Within::Procedure) {
-        let within = Within::AfterProcedure;
+    let within_procedure = |part: &Part| part.within == Within::Procedure;
+    if session().part().filter(within_procedure).is_some() {
         begin_subtransaction();
-        STATE.set(State::Open(Part { within, ..part }));
+        session().change(|state| {
+            if let State::Open { part, .. } = state {
+                part.within = Within::AfterProcedure;
+            }
+        });
     }
 }
 
 /// The transaction, which has no part, changes something beside the tables.
 pub fn has_changed() {
-    CHANGED.set(true);
+    session().changed.set(true);
 }
 
 /// The session does something that no rollback takes back: its statement does not run again.
@@ -395,7 +400,7 @@ pub(crate) unsafe fn utility(
         }
     }
     fail_if_given_up();
-    let Some(above) = wanted().filter(|_| DEPTH.get() == 0) else {
+    let Some(above) = wanted().filter(|_| session().depth.get() == 0) else {
         return Course::Run;
     };
     let needed = (above.needs_part)(&statement());
@@ -405,7 +410,8 @@ pub(crate) unsafe fn utility(
         pg_sys::NodeTag::T_CallStmt | pg_sys::NodeTag::T_DoStmt
     );
     let of_session = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
-    let procedure = needed && runs && of_session && !is_open() && procedures::may_commit();
+    let procedure =
+        needed && runs && of_session && !session().is_open() && procedures::may_commit();
     if procedure {
         procedures::begin();
     }
@@ -418,11 +424,10 @@ pub(crate) unsafe fn utility(
 
 fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
     use pg_sys::TransactionStmtKind::*;
-    let open = match STATE.get() {
-        State::Open(part) => Some(part),
-        State::GivenUp => return given_up(statement),
-        _ => None,
-    };
+    if session().with(|state| matches!(state, State::GivenUp { .. })) {
+        return given_up(statement);
+    }
+    let open = session().part();
     match (statement.kind, open) {
         (TRANS_STMT_BEGIN | TRANS_STMT_START, Some(part)) if !part.block => PgError::new(
             b"0A000",
@@ -432,17 +437,15 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         .raise(),
         (TRANS_STMT_BEGIN | TRANS_STMT_START, _) => begins(),
         (TRANS_STMT_COMMIT, Some(_)) => {
-            END.set(Some(End::Commit {
-                chain: statement.chain,
-            }));
-            return Course::Later;
+            let chain = statement.chain;
+            return ends_with(End::Commit { chain });
         }
         (TRANS_STMT_ROLLBACK, Some(part)) if !part.block => {
-            END.set(Some(End::Rollback));
-            return Course::Later;
+            return ends_with(End::Rollback);
         }
         (TRANS_STMT_COMMIT | TRANS_STMT_ROLLBACK, _) => {
-            CHAIN.set(statement.chain && BLOCK.get());
+            let chain = statement.chain && session().block.get();
+            session().chain.set(chain);
         }
         (TRANS_STMT_PREPARE, Some(_)) => PgError::new(
             b"0A000",
@@ -451,15 +454,27 @@ fn transaction_statement(statement: &pg_sys::TransactionStmt) -> Course {
         .hint("COMMIT it.")
         .raise(),
         // A savepoint must lie inside of the part: its release would keep the part otherwise.
-        (TRANS_STMT_SAVEPOINT, None) if BLOCK.get() && wanted().is_some() => begin_if(true),
+        (TRANS_STMT_SAVEPOINT, None) if session().block.get() && wanted().is_some() => {
+            begin_if(true)
+        }
         _ => (),
     }
     Course::Run
 }
 
+/// The session has said how the open part ends: it does when CommandComplete is sent.
+fn ends_with(said: End) -> Course {
+    session().change(|state| {
+        if let State::Open { end, .. } = state {
+            *end = Some(said);
+        }
+    });
+    Course::Later
+}
+
 /// BEGIN of the session; inside of a block it changes nothing.
 fn begins() {
-    if !BLOCK.replace(true) && wanted().is_some() {
+    if !session().block.replace(true) && wanted().is_some() {
         (MESSAGES.get().follow)();
     }
 }
@@ -469,11 +484,15 @@ fn given_up(statement: &pg_sys::TransactionStmt) -> Course {
     use pg_sys::TransactionStmtKind::*;
     match statement.kind {
         TRANS_STMT_ROLLBACK => {
-            CHAIN.set(statement.chain);
+            session().chain.set(statement.chain);
             Course::Run
         }
         TRANS_STMT_COMMIT => {
-            END.set(Some(End::Commit { chain: false }));
+            session().change(|state| {
+                if let State::GivenUp { commits, .. } = state {
+                    *commits = true;
+                }
+            });
             Course::Later
         }
         _ => {
@@ -510,7 +529,7 @@ pub(crate) unsafe fn message(
             enter(kept_settings::put_back_now);
         }
         let mut idle = false;
-        if matches!(kind, b'C' | b'Z') && !matches!(STATE.get(), State::None) {
+        if matches!(kind, b'C' | b'Z') && !session().is_outside() {
             idle = enter(|| before_message(kind));
         }
         if ready {
@@ -519,7 +538,7 @@ pub(crate) unsafe fn message(
                 text = c"I".as_ptr();
             }
         }
-        if !ready && retry::holds(kind, message, is_open(), &send_held) {
+        if !ready && retry::holds(kind, message, session().is_open(), &send_held) {
             return 0;
         }
         send(kind, text, length)
@@ -531,32 +550,55 @@ pub(crate) fn flush(send: &dyn Fn(u8, &[u8])) {
     retry::flush(send);
 }
 
+/// What is to be done before a message leaves.
+enum Due {
+    Nothing,
+    End(Part, End),
+    Abort,
+    /// The same, with an error.
+    Fail,
+}
+
 /// Ends the transaction where it is time to. True: no transaction is in progress any more.
 fn before_message(kind: u8) -> bool {
     let ready = kind == b'Z';
-    match STATE.get() {
-        State::Open(part) => {
-            // SAFETY: a variable of this process.
-            let pipeline = unsafe { pg_sys::MyXactFlags } as u32 & pg_sys::XACT_FLAGS_PIPELINING;
+    // SAFETY: a variable of this process.
+    let pipeline = unsafe { pg_sys::MyXactFlags } as u32 & pg_sys::XACT_FLAGS_PIPELINING;
+    let due = session().change(|state| match state {
+        State::Open { part, end } => {
             let lone = !ready && part.lone && pipeline == 0;
-            let end = match END.take() {
-                Some(end) => end,
-                None if lone || ready && !part.block => End::Commit { chain: false },
-                None => return false,
-            };
+            match end.take() {
+                Some(end) => Due::End(*part, end),
+                None if lone || ready && !part.block => {
+                    Due::End(*part, End::Commit { chain: false })
+                }
+                None => Due::Nothing,
+            }
+        }
+        State::Failed(part) if ready && !part.block => Due::Abort,
+        State::GivenUp { commits, .. } => match std::mem::take(commits) {
+            true => Due::Fail,
+            false => Due::Nothing,
+        },
+        _ => Due::Nothing,
+    });
+    match due {
+        Due::Nothing => return false,
+        Due::End(part, end) => {
             if ready {
                 shows(c"COMMIT", true);
             }
             retry::ending();
             ending::finish(part, end);
         }
-        State::Failed(part) if ready && !part.block => ending::abort(),
-        State::GivenUp if END.take().is_some() => {
+        Due::Abort => ending::abort(),
+        Due::Fail => {
             let reason = reason();
             ending::abort();
-            reason.raise();
+            if let Some(error) = reason {
+                error.raise();
+            }
         }
-        _ => return false,
     }
     if ready {
         shows(c"", false);

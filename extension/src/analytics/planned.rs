@@ -2,7 +2,7 @@
 use super::ask::{query, At};
 use super::mirrored::{last_block, mirrored};
 use crate::guard::plain_sql;
-use crate::ledger::session::{self, Mode};
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings;
 use crate::pg::base::settings::Analytics as Setting;
@@ -24,7 +24,7 @@ pub const ANALYTICS: Analytics = Analytics {
 /// reads of a SERIALIZABLE transaction are its own. Objects of an earlier version know no worker.
 fn wanted() -> bool {
     settings::analytics() != Setting::Off
-        && session::mode() == Mode::Outside
+        && phase() == Phase::Outside
         && !plain_sql::has_changes()
         && isolation() != Isolation::Serializable
         && version::check().is_ok()

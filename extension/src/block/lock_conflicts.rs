@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use chainify_worker::conflicts::{self, Executor, Reason, Session, RETRY, SQLSTATE};
 use pgrx::pg_sys::Oid;
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::ledger::tables::LedgerTable;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::memory::Context;
 use crate::pg::base::settings;
@@ -155,7 +154,7 @@ impl conflicts::Host for Server {
 /// The error a session gets in place of a plain cancel or termination. Must not raise.
 pub fn explain(fatal: bool, only_row: OnlyRow) -> Option<PgError> {
     let reason = reason()?;
-    if !fatal && session::mode() == Mode::Plain {
+    if !fatal && phase() == Phase::Plain {
         return Some(conflict(&reason, only_row));
     }
     let error = PgError::new(SQLSTATE, Reason::message(fatal));

@@ -6,9 +6,10 @@
 //!
 //! The row of `chainify_ledger.here` tells the two apart, because no dump contains it: without it
 //! the blocks were executed in another database.
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::spi::SpiClient;
 
-use crate::ledger::{session, tables};
+use crate::ledger::tables;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -87,7 +88,7 @@ fn adopt_restored(call: &mut Call) -> Answer {
         PgError::new(b"42501", "must be superuser to adopt a restored ledger").raise();
     }
     let organisation = call.arg::<String>(0);
-    session::unrecorded(|| {
+    unrecorded(|| {
         connected(|| {
             query(
                 "LOCK TABLE chainify_ledger.block IN SHARE ROW EXCLUSIVE MODE",

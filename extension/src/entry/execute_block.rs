@@ -1,7 +1,6 @@
 //! `chainify_node.execute_block` (spec/sql-api.md), which the node calls for every block.
 use crate::leader::execute_block::{execute, Asked, Executed};
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::connected;
@@ -44,7 +43,7 @@ fn execute_block(call: &mut Call) -> Answer {
         repair_by_key::run(request, certified.as_deref()?, once)
     };
     let cure = certified.is_some().then_some(&by_key as _);
-    let executed = session::with(Mode::Internal, || {
+    let executed = within(Phase::Internal, || {
         connected(|| execute(asked, cure, surplus::before_block))
     });
     answer(call, executed)
@@ -59,7 +58,7 @@ fn adopt_block(call: &mut Call) -> Answer {
     let adopted = |request: &Request, _: &dyn Fn() -> Executed| {
         Some(adopt::run(request, &certified, &header))
     };
-    let executed = session::with(Mode::Internal, || {
+    let executed = within(Phase::Internal, || {
         connected(|| execute(asked, Some(&adopted), surplus::before_block))
     });
     answer(call, executed)

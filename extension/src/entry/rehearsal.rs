@@ -5,8 +5,7 @@ use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command};
 use pgrx::pg_sys::Oid;
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::clock::at_time;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, row_cell, Answer, Call, Cell};
@@ -60,7 +59,7 @@ fn rehearse(call: &mut Call) -> Answer {
     let now: i64 = call.required(1, "block_time");
     let malformed = |error| PgError::new(b"22023", format!("{error}"));
     let transaction = Transaction::decode(&body).map_err(malformed).or_raise();
-    let result = session::with(Mode::Internal, || {
+    let result = within(Phase::Internal, || {
         connected(|| waiting(|| show(&transaction, now)))
     });
     let (shown, error) = match result {
@@ -265,7 +264,7 @@ fn ask(call: &str, owner: &str, arguments: &[Cell; 3]) -> Option<String> {
         })?;
         let mut reason = None;
         owner.run(|| {
-            session::with(Mode::Outside, || {
+            within(Phase::Outside, || {
                 attempt(|| as_caller(call, arguments, |row| reason = said(row)))
             })
         })?;

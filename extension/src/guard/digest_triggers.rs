@@ -3,10 +3,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::guard::{plain_sql, writes};
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::relation::{Lock, Relation, Scratch};
 use crate::pg::base::trigger::{Event, TriggerCall};
 use crate::pg::tree::parse::not_allowed;
@@ -25,12 +24,12 @@ const OWN: u32 = 0;
 /// AFTER INSERT OR UPDATE OR DELETE FOR EACH ROW, and BEFORE TRUNCATE FOR EACH STATEMENT on every
 /// relation with rows.
 fn digest(call: &TriggerCall) {
-    match session::mode() {
-        Mode::Internal => (),
-        Mode::Outside => writes::refuse_write(call.relation()),
-        Mode::Deploy => not_allowed("changing rows while definitions change").raise(),
-        Mode::Plain => record(call, OWN, plain_sql::record),
-        Mode::Client { tx } | Mode::Own { tx } => {
+    match phase() {
+        Phase::Internal => (),
+        Phase::Outside => writes::refuse_write(call.relation()),
+        Phase::Deploy => not_allowed("changing rows while definitions change").raise(),
+        Phase::Plain => record(call, OWN, plain_sql::record),
+        Phase::Client { tx } | Phase::Own { tx } => {
             record(call, tx, |change: &mut dyn FnMut(&mut Effects)| {
                 effects::record(|e| change(e))
             })

@@ -12,9 +12,8 @@ use chainify_ledger::write_set::{Bound, Isolation, WriteSet};
 use pgrx::pg_sys::Oid;
 
 use crate::guard::changed_rows::Changes;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::relation::Tuple;
 use crate::pg::base::role::{checks_foreign_keys, Role};
@@ -47,24 +46,21 @@ pub const ENDS: Hooks = Hooks {
     release: || WORK.with_borrow_mut(|work| work.changes.keep()),
     undo: || WORK.with_borrow_mut(|work| work.changes.undo()),
     end: || {
-        if session::mode() == Mode::Plain {
+        if phase() == Phase::Plain {
             conflict_memory::gives_up(false);
         }
-        session::set_plain(false);
         WORK.with_borrow_mut(|work| *work = Work::default());
     },
 };
 
 /// The part has begun: the session records changes of ledger tables, for this role.
 pub fn begin() {
-    session::set_plain(true);
     conflict_memory::gives_up(true);
     WORK.with_borrow_mut(|work| work.role = Some(Role::current()));
 }
 
 /// The part is over, and its changes have left the session. Must not raise.
 pub fn end() {
-    session::set_plain(false);
     conflict_memory::gives_up(false);
     WORK.with_borrow_mut(|work| {
         work.changes.start();
@@ -125,7 +121,7 @@ pub fn reads_early(relation: Oid) {
 
 /// Notes that the session has locked a row; one of a table beside the ledger is left out.
 pub fn locked(relation: Oid, row: &Tuple) {
-    let Some(leaf) = tables::leaf(relation).filter(|_| session::mode() == Mode::Plain) else {
+    let Some(leaf) = tables::leaf(relation).filter(|_| phase() == Phase::Plain) else {
         return;
     };
     let (mut key, mut bytes) = (Vec::new(), Vec::new());

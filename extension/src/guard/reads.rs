@@ -10,9 +10,8 @@ use chainify_sched::value::{Class, Value};
 use pgrx::pg_sys::Oid;
 
 use crate::guard::plain_sql;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::encode::{days, micros};
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::run::session_reads::{Reads, RowsRead};
@@ -30,7 +29,7 @@ pub const READS: Reads = Reads {
 
 /// Also while the session's changes are refused: it may set `chainify.writes` after a read.
 fn wanted() -> bool {
-    matches!(session::mode(), Mode::Outside | Mode::Plain)
+    matches!(phase(), Phase::Outside | Phase::Plain)
         && isolation() == Isolation::Serializable
         && settings::guard()
 }

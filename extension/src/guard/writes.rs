@@ -4,9 +4,8 @@ use pgrx::pg_sys::{self, Oid};
 
 use crate::block::restored;
 use crate::guard::{definitions, plain_sql, reads, stale_reads};
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{ColumnDef, Lock, Relation};
 use crate::pg::base::settings;
@@ -57,32 +56,32 @@ fn on_the_ledger(table: &str) -> PgError {
 }
 
 fn wanted() -> bool {
-    match session::mode() {
-        Mode::Internal | Mode::Own { .. } => false,
-        Mode::Outside => settings::guard() || settings::refuse_stale_reads(),
-        Mode::Client { .. } | Mode::Deploy | Mode::Plain => true,
+    match phase() {
+        Phase::Internal | Phase::Own { .. } => false,
+        Phase::Outside => settings::guard() || settings::refuse_stale_reads(),
+        Phase::Client { .. } | Phase::Deploy | Phase::Plain => true,
     }
 }
 
 fn relation(relation: Oid, access: Access) {
-    match session::mode() {
-        Mode::Client { .. } | Mode::Deploy => {
+    match phase() {
+        Phase::Client { .. } | Phase::Deploy => {
             if let Some(refused) = relations::refusal(relation, access) {
                 refused.of_a_name().raise();
             }
         }
-        Mode::Outside if access == Access::Write && tables::owner(relation).is_some() => {
+        Phase::Outside if access == Access::Write && tables::owner(relation).is_some() => {
             refuse_write(relation)
         }
         // The table below a view comes by itself.
-        Mode::Plain
+        Phase::Plain
             if access == Access::Write
                 && tables::owner(relation).is_none()
                 && !catalog::is_view(relation) =>
         {
             plain_sql::changes_locally(|| format!("table {}", catalog::display_name(relation)));
         }
-        Mode::Outside | Mode::Plain if access == Access::Read => {
+        Phase::Outside | Phase::Plain if access == Access::Read => {
             plain_sql::reads_early(relation);
             stale_reads::refuse_read(relation);
         }
@@ -91,19 +90,19 @@ fn relation(relation: Oid, access: Access) {
 }
 
 fn utility(statement: &Utility) {
-    match session::mode() {
+    match phase() {
         // A function may try any command; only TRUNCATE and CALL are such of a ledger transaction.
-        Mode::Client { .. } if statement.restarts_sequences => {
+        Phase::Client { .. } if statement.restarts_sequences => {
             not_allowed("TRUNCATE ... RESTART IDENTITY").raise()
         }
-        Mode::Client { .. } if !(statement.is_truncate || statement.is_call) => {
+        Phase::Client { .. } if !(statement.is_truncate || statement.is_call) => {
             not_allowed(statement.command).raise()
         }
         // A command that a function called by a statement of a DEPLOY transaction tries.
-        Mode::Deploy if !statement.part_of_another && deploy::statement_started() => {
+        Phase::Deploy if !statement.part_of_another && deploy::statement_started() => {
             not_allowed(statement.command).raise()
         }
-        Mode::Outside | Mode::Plain if !hooks::creating_extension() => {
+        Phase::Outside | Phase::Plain if !hooks::creating_extension() => {
             if statement.is_lock {
                 kept_locks::note();
             }
@@ -128,9 +127,9 @@ fn utility(statement: &Utility) {
 /// Functions that no query names (of CHECK constraints, domains, indexes, aggregates) come by here
 /// alone.
 fn function(function: Oid) {
-    match session::mode() {
-        Mode::Client { .. } | Mode::Deploy => determinism::execution(function),
-        Mode::Outside | Mode::Plain => {
+    match phase() {
+        Phase::Client { .. } | Phase::Deploy => determinism::execution(function),
+        Phase::Outside | Phase::Plain => {
             if LOCKING.contains(&function.to_u32()) {
                 kept_locks::note();
             }
@@ -144,8 +143,8 @@ fn function(function: Oid) {
 
 /// A command or function of an ordinary session changes something that is no row of a table.
 fn changes_beside(name: &str) {
-    match session::mode() {
-        Mode::Plain => plain_sql::changes_locally(|| format!("what {name} changes")),
+    match phase() {
+        Phase::Plain => plain_sql::changes_locally(|| format!("what {name} changes")),
         _ => session_transaction::has_changed(),
     }
 }
@@ -205,18 +204,18 @@ fn refuse_schema_change(schema: Oid) {
 }
 
 fn ddl(event: Ddl) {
-    match session::mode() {
-        Mode::Internal | Mode::Own { .. } => (),
-        Mode::Deploy if event.change == Change::Truncate => not_allowed("TRUNCATE TABLE").raise(),
-        Mode::Deploy => deploy::note(event),
-        Mode::Client { .. } => match event.change {
+    match phase() {
+        Phase::Internal | Phase::Own { .. } => (),
+        Phase::Deploy if event.change == Change::Truncate => not_allowed("TRUNCATE TABLE").raise(),
+        Phase::Deploy => deploy::note(event),
+        Phase::Client { .. } => match event.change {
             Change::Truncate if tables::owner(event.object).is_some() => (),
             Change::Truncate => relations::not_on_the_ledger(event.object)
                 .of_a_name()
                 .raise(),
             _ => not_allowed("changing database objects").raise(),
         },
-        Mode::Outside | Mode::Plain => outside(event),
+        Phase::Outside | Phase::Plain => outside(event),
     }
 }
 
@@ -231,7 +230,7 @@ fn outside(event: Ddl) {
     {
         return;
     }
-    let plain = session::mode() == Mode::Plain;
+    let plain = phase() == Phase::Plain;
     if event.change == Change::Truncate {
         match tables::owner(event.object) {
             Some(_) if !plain => refuse_write(event.object),

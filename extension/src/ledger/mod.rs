@@ -1,5 +1,4 @@
-//! The contents of the ledger: tables, rows, history, definitions, stored blocks and checkpoints,
-//! and what this session may do to them.
+//! The contents of the ledger: tables, rows, history, definitions, stored blocks and checkpoints.
 //!
 //! Knows how these are stored and read. Must not know who changes them, and why: rules,
 //! transactions and blocks are above.
@@ -22,7 +21,6 @@ pub mod place;
 pub mod procedures;
 pub mod row_bytes;
 pub mod running_state;
-pub mod session;
 pub mod shared_schema;
 pub mod stored_blocks;
 pub mod table_scans;

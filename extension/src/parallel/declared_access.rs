@@ -16,10 +16,9 @@ use chainify_sched::{Changes, Focus, Target, PLACES_MAX};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::is_of_the_moment;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::pg::access::call::{counted, Called, KeyColumns};
 use crate::pg::access::show;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::role::Role;
@@ -244,9 +243,8 @@ pub fn look_up(asked: &[Asked], left: &mut Duration) -> Vec<Vec<Rows>> {
             }
             Ok(())
         };
-        let looked_up = read_only(|| {
-            session::with(Mode::Outside, || at_most(*left, || inlining(&mut look_up)))
-        });
+        let looked_up =
+            read_only(|| within(Phase::Outside, || at_most(*left, || inlining(&mut look_up))));
         *left = left.saturating_sub(started.elapsed());
         let (lookup, ..) = &asked[found.len().min(asked.len() - 1)];
         if unless_it_fails(&lookup.text, looked_up).is_none() {

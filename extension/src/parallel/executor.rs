@@ -9,10 +9,9 @@ use crate::block::lock_conflicts;
 use crate::block::part;
 use crate::block::part::Company;
 use crate::ledger::failure;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::parallel::declared_access;
 use crate::pg::base::activity::show_query;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::own_lock;
@@ -89,7 +88,7 @@ fn run(message: &PartRequest) -> PartReport {
     let request = request(message);
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
     effects::start();
-    session::with(Mode::Internal, || {
+    within(Phase::Internal, || {
         connected(|| {
             lock_conflicts::enlist(request.number);
             let declared = declared_access::from_messages(&message.declared);

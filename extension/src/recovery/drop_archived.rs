@@ -7,7 +7,8 @@ use chainify_worker::steps::{fold_range, Range};
 
 use crate::block::half_committed;
 use crate::ledger::checkpoints::maintain_bases;
-use crate::ledger::{dropped, history, session, stored_blocks};
+use crate::ledger::{dropped, history, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -28,7 +29,7 @@ fn drop_archived(call: &mut Call) -> Answer {
     if keep_blocks < 1 {
         PgError::new(b"22023", format!("{keep_blocks} blocks, want at least 1")).raise();
     }
-    let gone = session::unrecorded(|| {
+    let gone = unrecorded(|| {
         if !maintain_bases() {
             return None;
         }

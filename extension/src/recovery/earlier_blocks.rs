@@ -10,7 +10,8 @@ use chainify_worker::steps::{audit_range, Past, Range};
 use crate::block::half_committed;
 use crate::ledger::checkpoints;
 use crate::ledger::dropped;
-use crate::ledger::{history, row_bytes, session, stored_blocks};
+use crate::ledger::{history, row_bytes, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::SpiClient;
@@ -24,7 +25,7 @@ crate::pg::sql_function!(chainify_audit, pg_finfo_chainify_audit, audit);
 fn audit(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
-    let audited = session::unrecorded(|| {
+    let audited = unrecorded(|| {
         if !checkpoints::maintain_bases() {
             return None;
         }

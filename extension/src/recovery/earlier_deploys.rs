@@ -6,7 +6,8 @@ use chainify_ledger::messages::Kind;
 use chainify_ledger::receipt::transaction_path;
 use chainify_ledger::Transaction;
 
-use crate::ledger::{deployed, session, stored_blocks};
+use crate::ledger::{deployed, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::function::{Answer, Call};
 use crate::pg::base::spi;
@@ -21,7 +22,7 @@ crate::pg::sql_function!(
 /// `chainify_ledger.keep_deployed()`, which exists within an update alone. Keeps each that
 /// succeeded and is in its block. Returns how many these are. Cost: reads all transactions.
 fn keep_deployed(call: &mut Call) -> Answer {
-    let kept: i64 = session::unrecorded(|| {
+    let kept: i64 = unrecorded(|| {
         spi::connect(|client| {
             let blocks = blocks_with_deploys(client);
             blocks.into_iter().map(|number| keep(client, number)).sum()

@@ -5,7 +5,8 @@ use chainify_worker::steps::{fold_range, Range};
 
 use crate::ledger::checkpoints::maintain_bases;
 use crate::ledger::ledger_tables;
-use crate::ledger::{row_bytes, session, stored_blocks};
+use crate::ledger::{row_bytes, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -24,7 +25,7 @@ crate::pg::sql_function!(
 fn fold_history(call: &mut Call) -> Answer {
     let changes_max: i64 = call.required(0, "changes_max");
     row_bytes::forget();
-    let folded = session::unrecorded(|| {
+    let folded = unrecorded(|| {
         if !maintain_bases() {
             return None;
         }

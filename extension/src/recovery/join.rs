@@ -17,7 +17,8 @@ use crate::leader::execute_block::defined_by;
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::live_state;
-use crate::ledger::{checkpoints, definitions, deployed, row_bytes, session, stored_blocks};
+use crate::ledger::{checkpoints, definitions, deployed, row_bytes, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -61,7 +62,7 @@ fn join_parts(call: &mut Call) -> Answer {
     let certified: Vec<u8> = call.required(1, "certified_hash");
     let buffer: Vec<u8> = call.required(2, "parts");
     let parts = block_buffer::split(&buffer).map_err(is_false).or_raise();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             check_new(client).or_raise();
             make_states(client);
@@ -273,7 +274,7 @@ fn join_schema(call: &mut Call) -> Answer {
     let certified: Vec<u8> = call.required(1, "certified_hash");
     row_bytes::forget();
     let mut tables = Vec::new();
-    session::unrecorded(|| {
+    unrecorded(|| {
         checkpoints::lock_bases();
         spi::connect(|client| {
             check_new(client).or_raise();
@@ -413,7 +414,7 @@ fn join_rows(call: &mut Call) -> Answer {
     let buffer: Vec<u8> = call.required(1, "rows");
     let received = block_buffer::split(&buffer).map_err(is_false).or_raise();
     row_bytes::forget();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let table = joining(client, &name).or_raise();
             clear(client, &table);
@@ -462,7 +463,7 @@ pub fn joining(client: &SpiClient<'_>, name: &str) -> Result<LedgerTable, PgErro
 fn join_end(call: &mut Call) -> Answer {
     let number: i64 = call.required(0, "number");
     row_bytes::forget();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             check_joining(client).or_raise();
             let (told, _) = told(client);

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use chainify_ledger::block_buffer;
 
 use crate::ledger::ledger_tables::LedgerTable;
+use crate::ledger::row_bytes;
 use crate::ledger::table_scans::places_in;
-use crate::ledger::{row_bytes, session};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::OrRaise;
 use crate::pg::base::function::{Answer, Call};
@@ -43,7 +44,7 @@ fn join_received(call: &mut Call) -> Answer {
     let most: i64 = call.required(1, "most");
     row_bytes::forget();
     let mut rows = 0;
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let table = joining(client, &name).or_raise();
             clear(client, &table);
@@ -97,7 +98,7 @@ fn join_without(call: &mut Call) -> Answer {
     let name: String = call.required(0, "tbl");
     let ranges = key_ranges(call.required(1, "bits"), call.required(2, "ranges")).or_raise();
     row_bytes::forget();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let table = joining(client, &name).or_raise();
             let mut first = None;

@@ -8,7 +8,8 @@
 //! calls the step that the node asks for, and does the work around it that is the same for all.
 
 use crate::block::{half_committed, lock_conflicts};
-use crate::ledger::{checkpoints, row_bytes, session, stored_blocks};
+use crate::ledger::{checkpoints, row_bytes, stored_blocks};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::Sees;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{Answer, Call};
@@ -86,7 +87,7 @@ impl Recovery {
     /// has executed the blocks again.
     fn start_over(self, call: &mut Call) -> Answer {
         row_bytes::forget();
-        session::unrecorded(|| {
+        unrecorded(|| {
             checkpoints::lock_bases();
             lock_conflicts::before_locals(self.deviating, || {
                 spi::connect(|client| {
@@ -111,7 +112,7 @@ impl Recovery {
         let (number, deviating) = (self.number, self.deviating);
         row_bytes::forget();
         let mut cured = Vec::new();
-        session::unrecorded(|| {
+        unrecorded(|| {
             checkpoints::lock_bases();
             // Definitions and indexes take locks that readers are in the way of.
             lock_conflicts::before_locals(deviating, || {
@@ -142,7 +143,7 @@ impl Recovery {
         let (number, deviating) = (self.number, self.deviating);
         row_bytes::forget();
         let mut cured = Vec::new();
-        session::unrecorded(|| {
+        unrecorded(|| {
             checkpoints::lock_bases();
             spi::connect(|client| {
                 check_position(client, number).or_raise();

@@ -14,7 +14,8 @@ use pgrx::JsonB;
 
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
-use crate::ledger::{row_bytes, session, table_scans};
+use crate::ledger::{row_bytes, table_scans};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{cell, Answer, Call};
@@ -191,7 +192,7 @@ fn put_keys_right(call: &mut Call) -> Answer {
     let keys: Vec<JsonB> = call.required(3, "keys");
     row_bytes::forget();
     let (mut put_right, mut cured) = (Vec::new(), Vec::new());
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let tables = ledger_tables::all(client, Sees::Latest);
             for (id, keys) in ids.into_iter().zip(keys) {

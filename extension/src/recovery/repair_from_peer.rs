@@ -10,7 +10,8 @@ use chainify_ledger::{block_buffer, cells};
 use crate::ledger::ledger_tables;
 use crate::ledger::ledger_tables::LedgerTable;
 use crate::ledger::table_scans::Scan;
-use crate::ledger::{definitions, row_bytes, session};
+use crate::ledger::{definitions, row_bytes};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -52,7 +53,7 @@ fn stage_rows(call: &mut Call) -> Answer {
         .map_err(|error| PgError::new(b"22023", format!("malformed rows: {error}")))
         .or_raise();
     row_bytes::forget();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let tables = ledger_tables::all(client, Sees::Latest);
             let Some(table) = tables.iter().find(|table| table.name == name) else {

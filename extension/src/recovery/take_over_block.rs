@@ -18,8 +18,9 @@ use crate::ledger::checkpoints;
 use crate::ledger::dropped;
 use crate::ledger::history;
 use crate::ledger::history::History;
+use crate::ledger::row_bytes;
 use crate::ledger::stored_blocks;
-use crate::ledger::{row_bytes, session};
+use crate::pg::base::backend::unrecorded;
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -167,7 +168,7 @@ fn stage_changes(call: &mut Call) -> Answer {
     let parts = block_buffer::split(&buffer).map_err(malformed).or_raise();
     let received: Result<Vec<_>, _> = parts.into_iter().map(change::decode).collect();
     let received = received.map_err(malformed).or_raise();
-    session::unrecorded(|| {
+    unrecorded(|| {
         spi::connect(|client| {
             let tables = history::readable(client, &mut |_, _| ());
             let mut of_table: BTreeMap<usize, Vec<&Travelling>> = BTreeMap::new();
@@ -320,7 +321,7 @@ fn restore_block(call: &mut Call) -> Answer {
     let header = LedgerBlock::decode(&header).map_err(malformed).or_raise();
     let bodies = block_buffer::split(&buffer).map_err(malformed).or_raise();
     row_bytes::forget();
-    session::unrecorded(|| {
+    unrecorded(|| {
         checkpoints::lock_bases();
         spi::connect(|client| {
             let here = header.chain_id == stored_blocks::chain_id(client, Sees::Latest);

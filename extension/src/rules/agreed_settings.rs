@@ -8,9 +8,8 @@ pub use chainify_rules::settings::{Deploys, Determinism, Setting};
 use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
@@ -83,7 +82,7 @@ fn change(name: &str, value: &str, at: At) {
         &[cell(at.block), cell(at.tx as i32)],
         |_| (),
     );
-    session::with(Mode::Client { tx: at.tx }, || {
+    within(Phase::Client { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.setting VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         query(sql, &row, |_| ())
     });

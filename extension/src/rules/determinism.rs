@@ -11,10 +11,9 @@ use chainify_rules::plans::{planned, Asker, Origin, Planned, Plans};
 use chainify_rules::settings::Determinism;
 use pgrx::pg_sys::Oid;
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
 use crate::pg::access::plpgsql::variables;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::collation;
 use crate::pg::base::error::PgError;
@@ -71,9 +70,9 @@ fn wanted() -> bool {
 }
 
 fn query(level: &Level, origin: Origin) -> bool {
-    let asker = match session::mode() {
-        Mode::Client { .. } => Asker::Client,
-        Mode::Deploy => Asker::Deploy,
+    let asker = match phase() {
+        Phase::Client { .. } => Asker::Client,
+        Phase::Deploy => Asker::Deploy,
         _ => Asker::Other,
     };
     match planned(level, asker, origin, &Here) {
@@ -91,12 +90,12 @@ fn query(level: &Level, origin: Origin) -> bool {
 /// Ledger tables are written by blocks alone, and parts of one have no rows in common: a client's
 /// transaction locks none that others would change.
 fn alone() -> bool {
-    matches!(session::mode(), Mode::Client { .. })
+    matches!(phase(), Phase::Client { .. })
 }
 
 /// The changes of such a session go through the ledger.
 fn draws() -> bool {
-    settings::writes() != Writes::Refuse && session::mode() != Mode::Internal
+    settings::writes() != Writes::Refuse && phase() != Phase::Internal
 }
 
 /// Raises CH006 for a function that a client's transaction must not run, wherever the call stands.

@@ -13,9 +13,8 @@ use pgrx::pg_sys::Oid;
 
 use crate::block::lock_conflicts;
 use crate::guard::{plain_sql, prepared};
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{phase, unrecorded, Phase};
 use crate::pg::base::catalog::{self, greatest};
 use crate::pg::base::crash;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
@@ -61,7 +60,7 @@ pub fn explain(fatal: bool) -> Option<PgError> {
 ///
 /// Asked for every statement of a block too, so that the mode decides first.
 fn wanted() -> bool {
-    matches!(session::mode(), Mode::Outside | Mode::Plain)
+    matches!(phase(), Phase::Outside | Phase::Plain)
         && settings::writes() != Writes::Refuse
         && settings::guard()
 }
@@ -132,7 +131,7 @@ fn take() -> Option<Box<dyn Remaining>> {
     let snapshot = last.unwrap_or_default().unsigned_abs();
     let found = || under_snapshot(|| reads::with_rows(role, &plain_sql::reads()));
     let (reads, found) = match isolation() {
-        Isolation::Serializable => session::unrecorded(found).or_raise(),
+        Isolation::Serializable => unrecorded(found).or_raise(),
         _ => (Reads::default(), Vec::new()),
     };
     let set = plain_sql::write_set(snapshot, isolation(), &reads, &found)?;

@@ -8,9 +8,8 @@ use chainify_ledger::node_messages::{
 };
 
 use crate::guard::plain_sql;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::interrupts::without_cancels;
 use crate::pg::base::role::Role;
@@ -88,10 +87,10 @@ pub fn submit(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>
 
 /// The same for the session's statement itself.
 fn submit_of_session(statements: Vec<Statement>, until: Instant) -> Result<Vec<Vec<u8>>, PgError> {
-    match session::mode() {
-        Mode::Outside => (),
-        Mode::Plain if !plain_sql::has_changes() => (),
-        Mode::Plain => {
+    match phase() {
+        Phase::Outside => (),
+        Phase::Plain if !plain_sql::has_changes() => (),
+        Phase::Plain => {
             return Err(PgError::new(
                 b"25001",
                 "the session's own transaction has changed ledger tables",

@@ -13,9 +13,8 @@ use pgrx::pg_sys::Oid;
 use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::cell;
@@ -114,7 +113,7 @@ fn set_policy(name: &str, policy: &Policy, at: At) {
         |_| (),
     );
     let row = [cell(name.to_owned()), cell(policy.to_string())];
-    session::with(Mode::Client { tx: at.tx }, || {
+    within(Phase::Client { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.policy VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET policy = excluded.policy";
         query(sql, &row, |_| ())
     });
@@ -130,7 +129,7 @@ fn drop_policy(name: &str, at: At) {
         .raise();
     }
     let sql = "DELETE FROM chainify_ledger.policy WHERE name = $1";
-    session::with(Mode::Client { tx: at.tx }, || {
+    within(Phase::Client { tx: at.tx }, || {
         query(sql, &[cell(name.to_owned())], |_| ())
     });
     tables::announce_change();

@@ -18,9 +18,8 @@ use crate::ledger::known_definitions;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::running_state;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -222,7 +221,7 @@ fn run_one(
         block.rewritten.take();
         block.started.set(false);
     });
-    role.run(|| session::with(Mode::Deploy, || definition.run()))?;
+    role.run(|| within(Phase::Deploy, || definition.run()))?;
     let (made, dropped) = block(|block| (block.made.take(), block.dropped.take()));
     if definition.kind == Kind::Comment {
         return Ok(false); // decides nothing

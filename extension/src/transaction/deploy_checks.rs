@@ -10,9 +10,8 @@ use chainify_sqltext::{called_names, may_read_clock, strings};
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::is_of_the_machine;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::clock::without_clock;
 use crate::pg::base::error::PgError;
@@ -47,7 +46,7 @@ pub fn without_frozen_time(role: Role, definition: &Definition) -> Result<(), Pg
     }
     const UNDONE: &[u8; 5] = b"CH000";
     let tried = subtransaction(|| {
-        without_clock(|| role.run(|| session::with(Mode::Deploy, || definition.run())))?;
+        without_clock(|| role.run(|| within(Phase::Deploy, || definition.run())))?;
         Err::<(), _>(PgError::new(UNDONE, "tried"))
     });
     match tried {

@@ -10,9 +10,8 @@ use chainify_rules::planned::{Plan, State, Times};
 use pgrx::JsonB;
 
 use crate::ledger::place::At;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::spi::query;
@@ -130,7 +129,7 @@ pub fn end(id: &Hash, state: State, at: At) {
 }
 
 fn write(at: At, sql: &str, args: &[Cell]) {
-    session::with(Mode::Own { tx: at.tx }, || query(sql, args, |_| ()));
+    within(Phase::Own { tx: at.tx }, || query(sql, args, |_| ()));
 }
 
 /// The organisations that approved.

@@ -6,8 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::role::Role;
@@ -101,7 +100,7 @@ fn followed(table: &WrittenTable, mut kept: Kept, last: i64) -> Result<Option<Ke
             }
         })
     };
-    attempt(|| Role::bootstrap().run(|| session::with(Mode::Internal, read)))?;
+    attempt(|| Role::bootstrap().run(|| within(Phase::Internal, read)))?;
     kept.until = last;
     Ok(fits.then_some(kept))
 }

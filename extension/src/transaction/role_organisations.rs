@@ -16,9 +16,8 @@ use chainify_ledger::messages::Client;
 use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
@@ -96,7 +95,7 @@ pub fn unset(role: &str, at: At) -> Outcome {
             PgError::new(b"42704", message).raise();
         }
         let sql = "DELETE FROM chainify_ledger.role_organisation WHERE role = $1";
-        session::with(Mode::Client { tx: at.tx }, || {
+        within(Phase::Client { tx: at.tx }, || {
             query(sql, &[cell(role.to_owned())], |_| ())
         });
         tables::announce_change();
@@ -126,7 +125,7 @@ fn write(role: &str, names: &str, at: At) {
         |_| (),
     );
     let row = [cell(role.to_owned()), cell(names.to_owned())];
-    session::with(Mode::Client { tx: at.tx }, || {
+    within(Phase::Client { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.role_organisation VALUES ($1, $2)
             ON CONFLICT (role) DO UPDATE SET organisations = excluded.organisations";
         query(sql, &row, |_| ())

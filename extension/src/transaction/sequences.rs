@@ -21,8 +21,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::as_of::AsOf;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{phase, within, Phase};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::relation::{Lock, Relation, Scratch};
@@ -103,7 +102,7 @@ pub fn after_transaction(tx: u32) {
         let changed = d.used.values().filter(|used| used.now != used.before);
         changed.map(|used| (used.name.clone(), used.now)).collect()
     });
-    session::with(Mode::Own { tx }, || {
+    within(Phase::Own { tx }, || {
         for (name, now) in changed {
             let place = write(&name, now);
             let left = Left {
@@ -158,7 +157,7 @@ fn read_names() -> HashMap<Oid, String> {
 }
 
 fn in_block() -> bool {
-    matches!(session::mode(), Mode::Client { .. })
+    matches!(phase(), Phase::Client { .. })
 }
 
 /// Runs `f` on a sequence of the ledger as it stands in the transaction.
@@ -192,7 +191,7 @@ fn read(relation: Oid) -> Used {
     }
     let table = catalog::relation_named("chainify_ledger", "sequence");
     let owner = table.map_or_else(Role::current, Role::owner_of);
-    session::with(Mode::Internal, || {
+    within(Phase::Internal, || {
         owner.run(|| {
             connected(|| {
                 query(STANDS, &[cell(name.clone())], |row| {
@@ -216,7 +215,7 @@ pub fn stands_at(relation: Oid) -> Option<Sequence> {
     let name = name_of(relation)?;
     let table = catalog::relation_named("chainify_ledger", "sequence")?;
     let mut found = None;
-    session::with(Mode::Internal, || {
+    within(Phase::Internal, || {
         Role::owner_of(table)
             .run(|| connected(|| query(STANDS, &[cell(name)], |row| found = Some(stands(row)))))
     });
@@ -415,7 +414,7 @@ pub fn after_statement(relations: &[Oid], tx: u32) {
         changed.push((row.must::<String>(7), stands(row)))
     });
     let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3, increment = $4, minimum = $5, maximum = $6, cycle = $7 WHERE name = $1";
-    session::with(Mode::Client { tx }, || {
+    within(Phase::Client { tx }, || {
         for (name, now) in &changed {
             query(sql, &row_of(name, now), |_| ());
         }
@@ -481,7 +480,7 @@ fn adopt(new: &New, tx: u32) {
         &row_of(&new.name, &new.stands)[..3],
         |_| (),
     );
-    session::with(Mode::Client { tx }, || {
+    within(Phase::Client { tx }, || {
         query(
             "INSERT INTO chainify_ledger.sequence VALUES ($1, $2, $3, $4, $5, $6, $7)",
             &row_of(&new.name, &new.stands),
@@ -497,7 +496,7 @@ fn release(name: &str, relation: Option<Oid>, tx: u32) {
         &[cell(name.to_owned())],
         |_| (),
     );
-    session::with(Mode::Client { tx }, || {
+    within(Phase::Client { tx }, || {
         query(
             "DELETE FROM chainify_ledger.sequence WHERE name = $1",
             &[cell(name.to_owned())],

@@ -9,8 +9,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, Outcome};
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::role::Role;
@@ -46,7 +45,7 @@ pub fn run(
     determinism::before_transaction();
     sequences::before_transaction();
     let rows = role.run(|| {
-        session::with(Mode::Client { tx: index }, || {
+        within(Phase::Client { tx: index }, || {
             declared::keeping(index, || plans::run(role, proposal, as_written))
         })
     })?;
@@ -65,7 +64,7 @@ pub fn check(role: Role, proposal: &Proposal, index: u32) -> Result<(), PgError>
         .collect();
     determinism::before_transaction();
     role.run(|| {
-        session::with(Mode::Client { tx: index }, || {
+        within(Phase::Client { tx: index }, || {
             let prepared = Prepared::new(&proposal.sql, &types)?;
             prepared.bind(plans::parameters(proposal))?;
             determinism::refuse(&prepared.levels()?, false, |_| true)?;

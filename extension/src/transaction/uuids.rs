@@ -1,8 +1,7 @@
 //! `chainify.uuid`: UUIDs that follow from the id of the transaction.
 use chainify_codec::{transaction_uuid, Hash};
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
+use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::{Answer, Call};
 use crate::transaction::block_state::block;
@@ -16,7 +15,7 @@ pub fn seed_uuid(id: &Hash) {
 
 /// `chainify.uuid`: the next UUID of the transaction; 55000 outside of a block.
 fn uuid(call: &mut Call) -> Answer {
-    if !matches!(session::mode(), Mode::Client { .. }) {
+    if !matches!(phase(), Phase::Client { .. }) {
         PgError::new(
             b"55000",
             "chainify.uuid() can be called in a ledger transaction only",

@@ -16,9 +16,8 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::Outcome;
 use crate::ledger::row_bytes;
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables;
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{attempt, PgError, SqlState};
 use crate::pg::base::function::Cell;
 use crate::pg::base::role::Role;
@@ -105,7 +104,7 @@ pub fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
             format!("table \"{name}\" is not on the ledger"),
         ));
     };
-    let read = || session::with(Mode::Internal, || WrittenTable::of(&leaf));
+    let read = || within(Phase::Internal, || WrittenTable::of(&leaf));
     let table = Rc::new(attempt(|| Role::bootstrap().run(read))?);
     KEPT.with_borrow_mut(|kept| kept.tables.insert(name.to_owned(), table.clone()));
     Ok(table)
@@ -119,8 +118,8 @@ struct Applying {
 
 impl Applying {
     fn as_client<T>(&self, f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
-        let mode = Mode::Client { tx: self.index };
-        self.role.run(|| session::with(mode, || spi::connected(f)))
+        let mode = Phase::Client { tx: self.index };
+        self.role.run(|| within(mode, || spi::connected(f)))
     }
 
     fn table(&self, number: u16) -> &WrittenTable {

@@ -6,9 +6,8 @@ use chainify_ledger::write_set::{Bound, End};
 use chainify_ledger::Hash;
 use pgrx::pg_sys::Oid;
 
-use crate::ledger::session;
-use crate::ledger::session::Mode;
 use crate::ledger::tables::{self, Leaf};
+use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::input::{base_type, input, null};
@@ -371,7 +370,7 @@ impl WrittenTable {
                 values.push(input(&value, column.of)?);
                 let operator = || operator(column.of, place);
                 let operator =
-                    attempt(|| Role::bootstrap().run(|| session::with(Mode::Internal, operator)))?;
+                    attempt(|| Role::bootstrap().run(|| within(Phase::Internal, operator)))?;
                 conditions.push(format!("t.{} {operator} ${}", column.name, values.len()));
             }
         }
@@ -388,7 +387,7 @@ impl WrittenTable {
                 rows.push((row.must(1), self.rows.hash(&encoded)));
             })
         };
-        let find = || session::with(Mode::Internal, || spi::connected(find));
+        let find = || within(Phase::Internal, || spi::connected(find));
         attempt(|| Role::bootstrap().run(find))?;
         Ok((rows.len() <= max).then_some(rows))
     }

@@ -20,6 +20,8 @@ impl<T> Above<T> {
     /// Hooks, callbacks and workers ask: the table is there by then.
     #[inline]
     pub(crate) fn get(&self) -> &'static T {
-        self.0.get().expect("it is set before any hook is registered")
+        self.0
+            .get()
+            .expect("it is set before any hook is registered")
     }
 }

@@ -1,6 +1,7 @@
 //! PostgreSQL's primitives: errors, memory, functions, relations, rows, roles, own SQL.
 pub(crate) mod above;
 pub mod activity;
+pub mod backend;
 pub(crate) mod c_string;
 pub mod catalog;
 pub mod cell;
@@ -28,7 +29,6 @@ pub mod next;
 pub(crate) mod outermost;
 pub mod own_lock;
 pub(crate) mod own_search_path;
-pub mod own_work;
 pub mod pieces;
 pub mod prepared;
 pub mod raised;

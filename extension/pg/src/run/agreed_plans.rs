@@ -354,10 +354,7 @@ unsafe fn without_statistics(data: *mut pg_sys::VariableStatData) -> bool {
 ///
 /// # Safety
 /// The arguments must be those of `get_index_stats_hook`.
-pub(crate) unsafe fn hides_index(
-    index: pg_sys::Oid,
-    data: *mut pg_sys::VariableStatData,
-) -> bool {
+pub(crate) unsafe fn hides_index(index: pg_sys::Oid, data: *mut pg_sys::VariableStatData) -> bool {
     // SAFETY: by the caller's promise; an index that is being planned with has a table.
     unsafe {
         are_pinned() && is_agreed(pg_sys::IndexGetRelation(index, true)) && without_statistics(data)

@@ -12,7 +12,7 @@ use pgrx::pg_sys;
 pub use crate::access::reads::RowsRead;
 use crate::access::{reads, template_of_reads};
 use crate::base::above::Above;
-use crate::base::own_work;
+use crate::base::backend::is_own_work;
 use crate::base::subtransaction::subtransaction;
 use crate::run::plan_notes::{mark, values, Notes, Subject};
 
@@ -78,7 +78,7 @@ pub(super) unsafe fn mark_plan(plan: *mut pg_sys::PlannedStmt, number: u32) {
 /// # Safety
 /// `description` must be what ExecutorStart is given.
 pub(super) unsafe fn show(description: *mut pg_sys::QueryDesc) {
-    if own_work::runs() {
+    if is_own_work() {
         return;
     }
     // SAFETY: by the caller's promise; a plan lists the relations it uses.

@@ -1,11 +1,11 @@
 //! A statement alone in its transaction that all organisations execute as SQL, in place of this
 //! session. The callback submits it and returns the number of changed rows.
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr::null;
 
 use pgrx::pg_sys;
 
+use crate::base::backend::BACKEND;
 use crate::base::variadic::{text_value, TextValue};
 use crate::run::block_settings::pinned;
 use crate::session_transaction::run_again;
@@ -14,15 +14,10 @@ use crate::session_transaction::run_again;
 /// error.
 pub type Execute = fn(&str, &mut dyn FnMut() -> Vec<TextValue>) -> Option<u64>;
 
-thread_local! {
-    /// The query that is asked about when it runs.
-    static QUERY: Cell<*const pg_sys::QueryDesc> = const { Cell::new(null()) };
-}
-
 /// A query is about to start. One that was noted before did not come to run when it failed, and its
 /// place in memory may be the next one's.
 pub(super) fn forget() {
-    QUERY.set(null());
+    BACKEND.session.elsewhere.set(null());
 }
 
 /// Notes a statement of the session that could be executed elsewhere: it is the whole request, and
@@ -42,7 +37,7 @@ pub(super) unsafe fn note(query: *const pg_sys::QueryDesc) {
         let pipelined = pg_sys::MyXactFlags as u32 & pg_sys::XACT_FLAGS_PIPELINING != 0;
         let noted = one && !rows && !pipelined && run_again::is_request(&*query);
         if noted {
-            QUERY.set(query);
+            BACKEND.session.elsewhere.set(query);
         }
     }
 }
@@ -52,7 +47,7 @@ pub(super) unsafe fn note(query: *const pg_sys::QueryDesc) {
 /// # Safety
 /// The query must have started and not run.
 pub(super) unsafe fn run(query: *mut pg_sys::QueryDesc, execute: Execute) -> bool {
-    if QUERY.replace(null()) != query.cast_const() {
+    if BACKEND.session.elsewhere.replace(null()) != query.cast_const() {
         return false;
     }
     // SAFETY: the text is a C string; each value is of the type beside it. The state of a query

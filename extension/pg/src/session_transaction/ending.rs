@@ -4,10 +4,11 @@ use std::ffi::c_int;
 
 use pgrx::pg_sys;
 
+use crate::base::backend::{End, Part, State, Within, BACKEND};
 use crate::base::constraints;
 use crate::base::error::attempt_undone;
 use crate::base::interrupts::without_cancels;
-use crate::session_transaction::state::{over, End, Part, State, Within, ABOVE, CHAIN, STATE};
+use crate::session_transaction::state::{over, ABOVE};
 use crate::session_transaction::{kept_locks, kept_settings, prepared, retry};
 
 /// Ends the transaction. When that fails, none is in progress afterwards and the error is raised:
@@ -86,7 +87,7 @@ fn check_at_once(part: Part) {
 
 /// Ends the part and what savepoints are open in it.
 fn leave_part(part: Part, keep: bool) {
-    STATE.set(State::None);
+    BACKEND.session.enter(State::Outside);
     over();
     // SAFETY: no portal runs; the innermost subtransaction is in progress, since this is where the
     // session commits.
@@ -123,7 +124,7 @@ fn end_rest(part: Part, chain: bool, empty: bool) {
             pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as c_int;
         }
         if part.block {
-            CHAIN.set(chain);
+            BACKEND.session.chain.set(chain);
             pg_sys::EndTransactionBlock(chain);
         } else if !part.lone {
             pg_sys::EndImplicitTransactionBlock();

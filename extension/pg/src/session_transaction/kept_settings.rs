@@ -1,11 +1,11 @@
 //! Settings that a session sets in the part of its transaction that may be undone, by SET or by
 //! `set_config`. They outlive the part as those of a savepoint outlive its release.
-use std::cell::RefCell;
 use std::ffi::{c_int, CStr, CString};
 use std::ptr::null;
 
 use pgrx::pg_sys;
 
+use crate::base::backend::{self, BACKEND};
 use crate::base::error::attempt_undone;
 use crate::base::major;
 
@@ -34,12 +34,7 @@ pub(super) unsafe fn keep(level: c_int) {
 
 /// The settings that a transaction has changed for its session, as they were before: those of a
 /// transaction that fails in its COMMIT come back, though `keep` had the session keep them.
-pub(super) struct Before(Vec<(CString, Option<CString>)>);
-
-thread_local! {
-    /// Of a procedure whose COMMIT failed.
-    static OF_PROCEDURE: RefCell<Option<Before>> = const { RefCell::new(None) };
-}
+pub(super) struct Before(backend::Before);
 
 /// The settings that the transaction in progress has changed so far.
 pub(super) fn before() -> Before {
@@ -129,14 +124,14 @@ impl Before {
 
     /// Has `put_back_now` put them back.
     pub(super) fn put_back_later(self) {
-        OF_PROCEDURE.set(Some(self));
+        BACKEND.session.procedure.before.replace(Some(self.0));
     }
 }
 
 /// The session is about to wait for its client.
 pub(super) fn put_back_now() {
-    if let Some(before) = OF_PROCEDURE.take() {
-        before.put_back();
+    if let Some(before) = BACKEND.session.procedure.before.take() {
+        Before(before).put_back();
     }
 }
 

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
+use crate::base::backend::{Part, BACKEND};
 use crate::base::crash;
 use crate::base::error::PgError;
 use crate::base::interrupts::without_cancels;
 use crate::base::latch::pause;
 use crate::base::prepared;
 use crate::session_transaction::retry;
-use crate::session_transaction::state::{Part, Remaining, BLOCK};
+use crate::session_transaction::state::Remaining;
 
 /// How long another process may take to end what this session prepared.
 const OTHERS_TAKE_MAX: Duration = Duration::from_secs(5);
@@ -97,6 +98,6 @@ impl Characteristics {
             pg_sys::CommitTransactionCommand();
         }
         to_messages();
-        BLOCK.set(true);
+        BACKEND.session.block.set(true);
     }
 }

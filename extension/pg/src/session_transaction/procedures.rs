@@ -4,8 +4,6 @@
 //! PL/pgSQL ends transactions past all utility hooks, but its plugin learns of each COMMIT before
 //! it runs. The transaction is then rolled back by PostgreSQL's own means for procedures, which
 //! care for cursors and snapshots. The changes are ordered, and COMMIT finds a new transaction.
-use std::cell::Cell;
-use std::ptr::null_mut;
 
 use pgrx::pg_sys::{
     PLpgSQL_execstate as Execution, PLpgSQL_function as Function, PLpgSQL_plugin as Plugin,
@@ -13,23 +11,20 @@ use pgrx::pg_sys::{
 };
 use pgrx::{pg_sys, PgMemoryContexts};
 
+use crate::base::backend::{Part, Procedure, State, Within, BACKEND};
 use crate::base::error::{enter, PgError};
 use crate::base::interrupts::without_cancels;
 use crate::base::{constraints, spi};
 use crate::session_transaction::kept_settings;
-use crate::session_transaction::state::{over, Part, State, Within, ABOVE, STATE};
+use crate::session_transaction::state::{over, ABOVE};
 
-thread_local! {
-    /// One runs that may end the session's transaction.
-    static RUNS: Cell<bool> = const { Cell::new(false) };
-    /// PL/pgSQL's plugin: ours, with the functions of the one that was there before.
-    static PLUGIN: Cell<*mut Plugin> = const { Cell::new(null_mut()) };
-    static THEIRS: Cell<*mut Plugin> = const { Cell::new(null_mut()) };
+fn procedure() -> &'static Procedure {
+    &BACKEND.session.procedure
 }
 
 /// Whether a procedure runs that may end the session's transaction.
 pub(super) fn runs() -> bool {
-    RUNS.get()
+    procedure().runs.get()
 }
 
 /// Whether CALL or DO of the session itself, about to run, may end the transaction: the transaction
@@ -44,37 +39,37 @@ pub(super) fn may_commit() -> bool {
 
 /// CALL or DO begins.
 pub(super) fn begin() {
-    RUNS.set(true);
+    procedure().runs.set(true);
     // SAFETY: the variable is PL/pgSQL's and there for as long as the session; what it points to is
     // null or a plugin. No function of the language runs. Ours is never freed.
     unsafe {
         let plugin = variable();
-        if PLUGIN.get().is_null() {
+        if procedure().plugin.get().is_null() {
             let ours = PgMemoryContexts::TopMemoryContext.palloc0_struct::<Plugin>();
             (*ours).func_setup = Some(on_setup);
             (*ours).func_beg = Some(on_function_begin);
             (*ours).func_end = Some(on_function_end);
             (*ours).stmt_beg = Some(on_statement_begin);
             (*ours).stmt_end = Some(on_statement_end);
-            PLUGIN.set(ours);
+            procedure().plugin.set(ours);
         }
-        if *plugin != PLUGIN.get() {
-            THEIRS.set(*plugin);
-            *plugin = PLUGIN.get();
+        if *plugin != procedure().plugin.get() {
+            procedure().theirs.set(*plugin);
+            *plugin = procedure().plugin.get();
         }
     }
 }
 
 /// CALL or DO has ended, one way or another.
 pub(super) fn end() {
-    if !RUNS.replace(false) {
+    if !procedure().runs.replace(false) {
         return;
     }
     // SAFETY: as above.
     unsafe {
         let plugin = variable();
-        if *plugin == PLUGIN.get() {
-            *plugin = THEIRS.get();
+        if *plugin == procedure().plugin.get() {
+            *plugin = procedure().theirs.get();
         }
     }
 }
@@ -86,14 +81,14 @@ fn variable() -> *mut *mut Plugin {
 
 fn theirs() -> Option<&'static mut Plugin> {
     // SAFETY: a plugin is there for as long as the session.
-    unsafe { THEIRS.get().as_mut() }
+    unsafe { procedure().theirs.get().as_mut() }
 }
 
 unsafe extern "C-unwind" fn on_setup(execution: *mut Execution, function: *mut Function) {
     // SAFETY: PL/pgSQL has told our plugin its own functions; theirs is told them as well. The
     // arguments are passed on.
     unsafe {
-        if let (Some(theirs), Some(ours)) = (theirs(), PLUGIN.get().as_ref()) {
+        if let (Some(theirs), Some(ours)) = (theirs(), procedure().plugin.get().as_ref()) {
             theirs.error_callback = ours.error_callback;
             theirs.assign_expr = ours.assign_expr;
             theirs.assign_value = ours.assign_value;
@@ -147,14 +142,14 @@ unsafe extern "C-unwind" fn on_statement_end(execution: *mut Execution, statemen
 fn commit(chain: bool) {
     let open = |part: Part| part.within == Within::Procedure;
     // PL/pgSQL refuses COMMIT where the procedure may not.
-    if !matches!(STATE.get(), State::Open(part) if open(part)) || !spi::may_end_transaction() {
+    if !BACKEND.session.part().is_some_and(open) || !spi::may_end_transaction() {
         return;
     }
     let remaining = without_cancels(|| {
         constraints::check_at_once();
         let remaining = (ABOVE.get().take)();
         if remaining.is_none() {
-            STATE.set(State::None);
+            BACKEND.session.enter(State::Outside);
             over();
             return None;
         }

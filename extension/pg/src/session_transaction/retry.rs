@@ -4,11 +4,11 @@
 //! PostgreSQL cleans up after an ERROR and says ReadyForQuery at last. So the ERROR's message is
 //! held back, and the statement runs again when ReadyForQuery is about to leave. CommandComplete
 //! of the extended protocol is held back as well: it comes before the transaction ends.
-use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
+use crate::base::backend::{Again, Kept, BACKEND};
 use crate::base::error::PgError;
 use crate::base::latch::pause;
 use crate::base::{major, settings};
@@ -20,27 +20,9 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// a longer pause would only have a session lose to another organisation.
 const PAUSE_DOUBLINGS_MAX: u32 = 4;
 
-/// The statement that may run again; its text and values are those of `run_again`.
-#[derive(Clone, Copy)]
-struct Kept {
-    extended: bool,
-    /// It has done nothing that must not be done twice.
-    whole: bool,
-    /// How often it has run again.
-    runs: u32,
-    until: Instant,
-}
-
-thread_local! {
-    static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
-    /// The message that is held back, with its kind: CommandComplete or ErrorResponse.
-    static HELD: RefCell<Option<(u8, Vec<u8>)>> = const { RefCell::new(None) };
-    /// The transaction was ending: an error now is that of its end.
-    static ENDING: Cell<bool> = const { Cell::new(false) };
-    /// The row that another transaction changed first.
-    static ROW: Cell<Option<u32>> = const { Cell::new(None) };
-    /// The transaction has done something that must not be done twice, before its statement began.
-    static CANNOT: Cell<bool> = const { Cell::new(false) };
+/// What is kept of the statement.
+fn again() -> &'static Again {
+    &BACKEND.session.again
 }
 
 /// Sends a message to the client.
@@ -51,7 +33,7 @@ pub(super) type Send<'a> = &'a dyn Fn(u8, &[u8]);
 /// # Safety
 /// The query must be about to start, as a statement of the session itself.
 pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) {
-    if KEPT.get().is_some() || settings::statement_retries() == 0 {
+    if again().kept.get().is_some() || settings::statement_retries() == 0 {
         return;
     }
     // SAFETY: by the caller's promise; the portal that starts it is the active one.
@@ -64,10 +46,10 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) {
         };
         if run_again::keep(query) {
             let wait = settings::wait_timeout_ms().unsigned_abs();
-            KEPT.set(Some(Kept {
+            again().kept.set(Some(Kept {
                 // The simple protocol's portal is not one that clients could name.
                 extended: portal.visible,
-                whole: !CANNOT.take(),
+                whole: !again().cannot.take(),
                 runs: 0,
                 until: Instant::now() + Duration::from_millis(wait.into()),
             }));
@@ -77,23 +59,23 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) {
 
 /// The statement does something that must not be done twice. The planner may have it done, too.
 pub(super) fn cannot() {
-    match KEPT.get() {
-        Some(kept) => KEPT.set(Some(Kept {
+    match again().kept.get() {
+        Some(kept) => again().kept.set(Some(Kept {
             whole: false,
             ..kept
         })),
-        None => CANNOT.set(true),
+        None => again().cannot.set(true),
     }
 }
 
 /// The transaction of the session has ended.
 pub(super) fn ends() {
-    CANNOT.set(false);
+    again().cannot.set(false);
 }
 
 /// The transaction of the session is about to end.
 pub(super) fn ending() {
-    ENDING.set(true);
+    again().ending.set(true);
 }
 
 /// The order refused the transaction for the sake of another.
@@ -103,29 +85,29 @@ pub(super) fn refused(error: &PgError) {
         let row = error.message.rsplit_once('"').map_or("", |(row, _)| row);
         // FNV-1a: a collision has two rows share a queue, no more.
         let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
-        ROW.set(Some(row.bytes().fold(2_166_136_261, hash)));
+        again().row.set(Some(row.bytes().fold(2_166_136_261, hash)));
     }
 }
 
 /// Whether a message that is no ReadyForQuery is held back. `open`: the part is open. Must not
 /// raise.
 pub(super) fn holds(kind: u8, message: &[u8], open: bool, send: Send) -> bool {
-    let Some(kept) = KEPT.get() else {
+    let Some(kept) = again().kept.get() else {
         return false;
     };
-    let free = HELD.with_borrow(Option::is_none);
+    let free = again().held.borrow().is_none();
     let hold = match kind {
         b'C' => open && kept.extended && kept.runs == 0 && free,
         b'E' => may_run_again(kept, message, free),
         _ => false,
     };
     if hold {
-        HELD.set(Some((kind, message.to_vec())));
+        again().held.replace(Some((kind, message.to_vec())));
         return true;
     }
     // An error of the transaction's end takes the place of its statement's result.
-    if kind == b'E' && ENDING.get() {
-        HELD.take();
+    if kind == b'E' && again().ending.get() {
+        again().held.take();
     }
     release(send);
     false
@@ -133,15 +115,15 @@ pub(super) fn holds(kind: u8, message: &[u8], open: bool, send: Send) -> bool {
 
 /// The client wants all that there is. PostgreSQL asks for it after each error as well.
 pub(super) fn flush(send: Send) {
-    if HELD.with_borrow(|held| matches!(held, Some((b'C', _)))) {
+    if matches!(*again().held.borrow(), Some((b'C', _))) {
         release(send);
     }
 }
 
 /// Something is to reach the client now, so the statement cannot run again.
 fn release(send: Send) {
-    KEPT.set(None);
-    if let Some((kind, message)) = HELD.take() {
+    again().kept.set(None);
+    if let Some((kind, message)) = again().held.take() {
         send(kind, &message);
     }
 }
@@ -149,8 +131,10 @@ fn release(send: Send) {
 fn may_run_again(kept: Kept, error: &[u8], nothing_held: bool) -> bool {
     let alone = match nothing_held {
         // Its own end, or its own error with no other statement behind it.
-        true => ENDING.get() || kept.runs > 0 || !kept.extended || major::next_message_is_sync(),
-        false => ENDING.get(),
+        true => {
+            again().ending.get() || kept.runs > 0 || !kept.extended || major::next_message_is_sync()
+        }
+        false => again().ending.get(),
     };
     alone
         && kept.whole
@@ -168,19 +152,19 @@ fn sqlstate(error: &[u8]) -> Option<&[u8]> {
 /// ReadyForQuery is about to leave and no transaction is in progress, or the session is in its own.
 /// Runs the statement again where it is to. Raises its error, which comes by here again.
 pub(super) fn ready(send: Send) -> bool {
-    ENDING.set(false);
-    let row = ROW.take();
-    let held = HELD.take();
-    let (Some(kept), Some((b'E', error))) = (KEPT.get(), &held) else {
+    again().ending.set(false);
+    let row = again().row.take();
+    let held = again().held.take();
+    let (Some(kept), Some((b'E', error))) = (again().kept.get(), &held) else {
         run_again::end_turn();
-        KEPT.set(None);
+        again().kept.set(None);
         if let Some((kind, message)) = held {
             send(kind, &message);
         }
         return false;
     };
     let runs = kept.runs + 1;
-    KEPT.set(Some(Kept { runs, ..kept }));
+    again().kept.set(Some(Kept { runs, ..kept }));
     run_again::show_busy();
     let left = kept.until.saturating_duration_since(Instant::now());
     match row.map_or(Turn::Mine, |row| run_again::take_turn(row, left)) {
@@ -192,7 +176,7 @@ pub(super) fn ready(send: Send) -> bool {
     }
     run_again::end_turn();
     run_again::show_idle();
-    KEPT.set(None);
+    again().kept.set(None);
     true
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Sessions that lost a conflict on the same row wait for each other, so that each of them succeeds
 //! in the end.
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
 use pgrx::pg_sys;
 
+use crate::base::backend::BACKEND;
 use crate::base::error::attempt_undone;
 use crate::base::major;
 
@@ -18,15 +18,6 @@ const VALUES_BYTES_MAX: usize = 1 << 20;
 
 /// Tells locks on rows' turns from advisory locks of clients, which have 1 and 2 there.
 const TURN: u16 = 0xC41F;
-
-thread_local! {
-    /// Holds text and values of the statement; emptied for the next one.
-    static CONTEXT: Cell<pg_sys::MemoryContext> = const { Cell::new(null_mut()) };
-    static TEXT: Cell<*const c_char> = const { Cell::new(null()) };
-    static VALUES: Cell<pg_sys::ParamListInfo> = const { Cell::new(null_mut()) };
-    /// The row whose turn this session has.
-    static HELD_TURN: Cell<Option<u32>> = const { Cell::new(None) };
-}
 
 mod raw {
     use super::c_int;
@@ -59,13 +50,21 @@ pub(super) unsafe fn keep(query: &pg_sys::QueryDesc) -> bool {
         if !values.is_null() && pg_sys::EstimateParamListSpace(values) > VALUES_BYTES_MAX {
             return false;
         }
-        if CONTEXT.get().is_null() {
-            CONTEXT.set(new_context());
+        if BACKEND.session.again.memory.get().is_null() {
+            BACKEND.session.again.memory.set(new_context());
         }
-        pg_sys::MemoryContextReset(CONTEXT.get());
-        let before = pg_sys::MemoryContextSwitchTo(CONTEXT.get());
-        TEXT.set(pg_sys::pstrdup(query.sourceText));
-        VALUES.set(pg_sys::copyParamList(values));
+        pg_sys::MemoryContextReset(BACKEND.session.again.memory.get());
+        let before = pg_sys::MemoryContextSwitchTo(BACKEND.session.again.memory.get());
+        BACKEND
+            .session
+            .again
+            .text
+            .set(pg_sys::pstrdup(query.sourceText));
+        BACKEND
+            .session
+            .again
+            .values
+            .set(pg_sys::copyParamList(values));
         pg_sys::MemoryContextSwitchTo(before);
     }
     true
@@ -111,13 +110,13 @@ unsafe fn one_statement(text: *const c_char) -> Option<*mut pg_sys::RawStmt> {
 ///
 /// No transaction may be in progress, and no portal may run.
 pub(super) fn run() {
-    let text = TEXT.get();
+    let text = BACKEND.session.again.text.get();
     // SAFETY: text and values are there until the next statement is kept.
     unsafe {
         pg_sys::debug_query_string = text;
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
-        let completion = execute(text, VALUES.get());
+        let completion = execute(text, BACKEND.session.again.values.get());
         // The part stays open, if there is one: it ends with the message.
         pg_sys::CommitTransactionCommand();
         pg_sys::MemoryContextSwitchTo(pg_sys::MessageContext);
@@ -194,7 +193,7 @@ pub(super) enum Turn {
 /// Waits until it is this session's turn for a row, at most `left`. Holds nothing meanwhile, so
 /// that no two sessions wait for each other. Raises when it is cancelled.
 pub(super) fn take_turn(row: u32, left: Duration) -> Turn {
-    if HELD_TURN.get() == Some(row) {
+    if BACKEND.session.again.turn.get() == Some(row) {
         return Turn::Mine;
     }
     end_turn();
@@ -215,7 +214,7 @@ pub(super) fn take_turn(row: u32, left: Duration) -> Turn {
     };
     match waited {
         Ok(_) => {
-            HELD_TURN.set(Some(row));
+            BACKEND.session.again.turn.set(Some(row));
             // SAFETY: the transaction has done nothing.
             unsafe { pg_sys::CommitTransactionCommand() };
             Turn::Mine
@@ -233,7 +232,7 @@ pub(super) fn take_turn(row: u32, left: Duration) -> Turn {
 
 /// The next session has its turn.
 pub(super) fn end_turn() {
-    if let Some(row) = HELD_TURN.take() {
+    if let Some(row) = BACKEND.session.again.turn.take() {
         let tag = turn(row);
         // SAFETY: the lock is the session's and needs no transaction.
         unsafe { pg_sys::LockRelease(&tag, pg_sys::ExclusiveLock as pg_sys::LOCKMODE, true) };
@@ -265,7 +264,10 @@ pub(super) fn show_busy() {
     unsafe {
         raw::disable_timeout(major::idle_session_timeout(), false);
         raw::disable_timeout(raw::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, false);
-        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, TEXT.get());
+        pg_sys::pgstat_report_activity(
+            pg_sys::BackendState::STATE_RUNNING,
+            BACKEND.session.again.text.get(),
+        );
     }
 }
 

@@ -1,7 +1,4 @@
-//! The answers of the rooms above about a session's transaction, and its state.
-use std::cell::Cell;
-use std::ffi::c_int;
-
+//! The answers of the rooms above about a session's transaction.
 use pgrx::pg_sys;
 
 use crate::base::above::Above;
@@ -70,69 +67,7 @@ pub(crate) struct Messages {
 
 pub(crate) static MESSAGES: Above<Messages> = Above::new();
 
-/// The bounds of the part.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Within {
-    Subtransaction,
-    /// The whole transaction, while a procedure runs that may end it.
-    Procedure,
-    /// The same after it. An empty subtransaction keeps PostgreSQL from committing too early.
-    AfterProcedure,
-}
-
-/// The part that is open.
-#[derive(Clone, Copy)]
-pub(super) struct Part {
-    pub(super) within: Within,
-    /// The session said BEGIN.
-    pub(super) block: bool,
-    /// The transaction of a single statement.
-    pub(super) lone: bool,
-    /// The transaction had changed something before.
-    pub(super) changed_before: bool,
-    /// The nesting level of the settings of the part.
-    pub(super) settings_level: c_int,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum State {
-    None,
-    Open(Part),
-    /// An error undid it; the transaction has failed.
-    Failed(Part),
-    /// The session gave up its transaction while it waited for its client, who does not know.
-    GivenUp,
-}
-
-/// How the session ends its transaction, said while a portal ran.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Commit { chain: bool },
-    Rollback,
-}
-
-thread_local! {
-    pub(super) static STATE: Cell<State> = const { Cell::new(State::None) };
-    /// The session said BEGIN.
-    pub(super) static BLOCK: Cell<bool> = const { Cell::new(false) };
-    /// The transaction ends with AND CHAIN.
-    pub(super) static CHAIN: Cell<bool> = const { Cell::new(false) };
-}
-
 /// The part is over. Must not raise.
 pub(super) fn over() {
     (ABOVE.get().over)();
-}
-
-/// The part, while it is open.
-pub(super) fn open_part() -> Option<Part> {
-    match STATE.get() {
-        State::Open(part) => Some(part),
-        _ => None,
-    }
-}
-
-/// Whether the part is open.
-pub(super) fn is_open() -> bool {
-    open_part().is_some()
 }

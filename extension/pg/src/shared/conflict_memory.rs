@@ -11,7 +11,6 @@ use std::ptr::{addr_of_mut, null_mut};
 
 use pgrx::pg_sys;
 
-
 /// Processes that execute blocks at the same moment in one server. Further ones run unwatched.
 const EXECUTORS_MAX: usize = 64;
 /// Tables an executor tells the names of, because the worker can read no database's catalogs; locks

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use pgrx::pg_sys;
 
-
 /// Verifications that are told of at the same moment in one server; of further ones nothing is.
 const PLACES: usize = 32;
 
