@@ -16,17 +16,17 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
 use crate::pg::base::catalog::relation_named;
-use crate::pg::base::clock::at_time;
 use crate::pg::base::constraints;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::base::memory::Context;
-use crate::pg::base::memory_limit::{bounded, explained};
+use crate::pg::base::memory_limit::explained;
 use crate::pg::base::relation::Scratch;
-use crate::pg::run::block_settings::{pinned, pinned_impatiently, show_activity};
+use crate::pg::run::block_settings::show_activity;
 use crate::pg::run::bulk::BulkInsert;
-use crate::pg::run::executor_cache::keeping;
 use crate::pg::run::planned_access;
+use crate::pg::run::step;
+use crate::pg::run::step::enter;
 use crate::pg::shared::pool;
 use crate::transaction::declared;
 use crate::transaction::deploy;
@@ -63,30 +63,27 @@ pub fn run(request: &Request, positions: &[usize], company: Company) -> HasRun {
     let memory = Context::child(c"chainify transaction");
     let mut outcomes = Vec::with_capacity(positions.len());
     let mut order = Counts::default();
-    let all = || {
-        at_time(request.block_time, || {
-            // A constraint that waited for the transaction's end would wait for that of the block.
-            constraints::check_at_once();
-            sequences::begin_block();
-            while outcomes.len() < positions.len() {
-                let rest = &positions[outcomes.len()..];
-                check_company(company);
-                match run_group(request, rest, Kind::Sql, &memory) {
-                    Some(group) => outcomes.extend(group),
-                    None if let Some(turns) = effects_order::of(request, rest) => {
-                        order.add(&turns.counts);
-                        outcomes.extend(run_in_turns(request, rest, turns, company, &memory));
-                    }
-                    None => outcomes.push(run_alone(request, rest[0], &memory)),
-                }
-            }
-        })
+    let block = step::Step::Block {
+        time: request.block_time,
+        impatient: company == Company::Beside,
     };
-    let all = || bounded(|| keeping(all));
-    match company {
-        Company::Alone => pinned(all),
-        Company::Beside => pinned_impatiently(all),
-    }
+    enter(block, || {
+        // A constraint that waited for the transaction's end would wait for that of the block.
+        constraints::check_at_once();
+        sequences::begin_block();
+        while outcomes.len() < positions.len() {
+            let rest = &positions[outcomes.len()..];
+            check_company(company);
+            match run_group(request, rest, Kind::Sql, &memory) {
+                Some(group) => outcomes.extend(group),
+                None if let Some(turns) = effects_order::of(request, rest) => {
+                    order.add(&turns.counts);
+                    outcomes.extend(run_in_turns(request, rest, turns, company, &memory));
+                }
+                None => outcomes.push(run_alone(request, rest[0], &memory)),
+            }
+        }
+    });
     pool::show_running(None);
     show_activity(None);
     HasRun { outcomes, order }

@@ -1,10 +1,9 @@
 //! `chainify_node.execute_block` (spec/sql-api.md), which the node calls for every block.
 use crate::leader::execute_block::{execute, Asked, Executed};
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
-use crate::pg::base::spi::connected;
 use crate::pg::run::executor_cache;
+use crate::pg::run::step::{enter, Step};
 use crate::recovery::{adopt, repair_by_key, surplus};
 use crate::transaction::planned;
 use crate::transaction::request::Refused;
@@ -43,9 +42,7 @@ fn execute_block(call: &mut Call) -> Answer {
         repair_by_key::run(request, certified.as_deref()?, once)
     };
     let cure = certified.is_some().then_some(&by_key as _);
-    let executed = within(Phase::Internal, || {
-        connected(|| execute(asked, cure, surplus::before_block))
-    });
+    let executed = enter(Step::Ledger, || execute(asked, cure, surplus::before_block));
     answer(call, executed)
 }
 
@@ -58,8 +55,8 @@ fn adopt_block(call: &mut Call) -> Answer {
     let adopted = |request: &Request, _: &dyn Fn() -> Executed| {
         Some(adopt::run(request, &certified, &header))
     };
-    let executed = within(Phase::Internal, || {
-        connected(|| execute(asked, Some(&adopted), surplus::before_block))
+    let executed = enter(Step::Ledger, || {
+        execute(asked, Some(&adopted), surplus::before_block)
     });
     answer(call, executed)
 }

@@ -6,15 +6,14 @@ use chainify_sqltext::{command, Command};
 use pgrx::pg_sys::Oid;
 
 use crate::pg::base::backend::{within, Phase};
-use crate::pg::base::clock::at_time;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, row_cell, Answer, Call, Cell};
-use crate::pg::base::memory_limit::{bounded, explained};
+use crate::pg::base::memory_limit::explained;
 use crate::pg::base::relation::{Scratch, Stored};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::{as_caller, connected, query, Row};
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::pinned;
+use crate::pg::run::step::{enter, Step};
 use crate::pg::shared::conflict_memory::waiting;
 use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Deploys;
@@ -59,9 +58,7 @@ fn rehearse(call: &mut Call) -> Answer {
     let now: i64 = call.required(1, "block_time");
     let malformed = |error| PgError::new(b"22023", format!("{error}"));
     let transaction = Transaction::decode(&body).map_err(malformed).or_raise();
-    let result = within(Phase::Internal, || {
-        connected(|| waiting(|| show(&transaction, now)))
-    });
+    let result = enter(Step::Ledger, || waiting(|| show(&transaction, now)));
     let (shown, error) = match result {
         Ok(shown) => (shown, None),
         Err(error) => (Shown::default(), Some(error)),
@@ -96,7 +93,7 @@ fn show(transaction: &Transaction, now: i64) -> Result<Shown, PgError> {
         });
         shown.map_err(explained)
     };
-    pinned(|| at_time(now, || bounded(rehearsed)))
+    enter(Step::Rehearsal { time: now }, rehearsed)
 }
 
 /// The chain id, this organisation's name, and the number of the next block.

@@ -11,12 +11,12 @@ use crate::block::part::Company;
 use crate::ledger::failure;
 use crate::parallel::declared_access;
 use crate::pg::base::activity::show_query;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
-use crate::pg::base::spi::{connected, query};
+use crate::pg::base::spi::query;
+use crate::pg::run::step::{enter, Step};
 use crate::pg::shared::conflict_memory::retire;
 use crate::pg::shared::pool;
 use crate::pg::shared::pool::Leader;
@@ -88,16 +88,14 @@ fn run(message: &PartRequest) -> PartReport {
     let request = request(message);
     let positions: Vec<usize> = (0..request.transactions.len()).collect();
     effects::start();
-    within(Phase::Internal, || {
-        connected(|| {
-            lock_conflicts::enlist(request.number);
-            let declared = declared_access::from_messages(&message.declared);
-            let run = || part::run(&request, &positions, Company::Beside);
-            let ran = declared::checked(declared, run);
-            let report = part::finish(&request, &positions, &ran).report;
-            write_part(message, &report);
-            report
-        })
+    enter(Step::Ledger, || {
+        lock_conflicts::enlist(request.number);
+        let declared = declared_access::from_messages(&message.declared);
+        let run = || part::run(&request, &positions, Company::Beside);
+        let ran = declared::checked(declared, run);
+        let report = part::finish(&request, &positions, &ran).report;
+        write_part(message, &report);
+        report
     })
 }
 

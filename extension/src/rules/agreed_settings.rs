@@ -9,12 +9,12 @@ use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
+use crate::pg::run::step::{enter, Step};
 use crate::rules::agreeing::{check_majority, Agreeing};
 
 #[derive(Clone, Copy, Default)]
@@ -82,7 +82,7 @@ fn change(name: &str, value: &str, at: At) {
         &[cell(at.block), cell(at.tx as i32)],
         |_| (),
     );
-    within(Phase::Client { tx: at.tx }, || {
+    enter(Step::Rows { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.setting VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         query(sql, &row, |_| ())
     });

@@ -14,12 +14,12 @@ use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
+use crate::pg::run::step::{enter, Step};
 use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Policies by the name of their table, `schema.name`.
@@ -113,7 +113,7 @@ fn set_policy(name: &str, policy: &Policy, at: At) {
         |_| (),
     );
     let row = [cell(name.to_owned()), cell(policy.to_string())];
-    within(Phase::Client { tx: at.tx }, || {
+    enter(Step::Rows { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.policy VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET policy = excluded.policy";
         query(sql, &row, |_| ())
     });
@@ -129,7 +129,7 @@ fn drop_policy(name: &str, at: At) {
         .raise();
     }
     let sql = "DELETE FROM chainify_ledger.policy WHERE name = $1";
-    within(Phase::Client { tx: at.tx }, || {
+    enter(Step::Rows { tx: at.tx }, || {
         query(sql, &[cell(name.to_owned())], |_| ())
     });
     tables::announce_change();

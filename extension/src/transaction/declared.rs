@@ -1,7 +1,10 @@
 //! The transactions of this process's part that must keep to their declared access
 //! (spec/scheduling.md).
+use std::rc::Rc;
+
+use chainify_sched::declared::Declared;
+
 use crate::ledger::own_tables::OwnTable;
-use crate::pg::run::planned_access;
 use crate::transaction::block_state::{block, ByTransaction};
 
 /// Whether there are declarations in this database.
@@ -22,9 +25,7 @@ pub fn checked<T>(declared: ByTransaction, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs a transaction of the block, which has to keep to what is declared for it, if it runs beside
-/// others.
-pub fn keeping<T>(tx: u32, f: impl FnOnce() -> T) -> T {
-    let declared = block(|block| block.declared.borrow().get(&tx).cloned());
-    planned_access::within(declared, f)
+/// The access that is declared for a transaction of the block, if it runs beside others.
+pub fn of(tx: u32) -> Option<Rc<[Declared]>> {
+    block(|block| block.declared.borrow().get(&tx).cloned())
 }

@@ -19,7 +19,6 @@ use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::running_state;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
@@ -29,6 +28,7 @@ use crate::pg::base::spi::query;
 use crate::pg::ddl::deploy_statements::{parse_definitions, Definition, Kind};
 use crate::pg::ddl::targets::Address;
 use crate::pg::hooks::{Change, Ddl};
+use crate::pg::run::step::{enter, Step};
 use crate::rules::determinism;
 use crate::transaction::block_state::{block, Dropped};
 use crate::transaction::deploy_checks;
@@ -221,7 +221,7 @@ fn run_one(
         block.rewritten.take();
         block.started.set(false);
     });
-    role.run(|| within(Phase::Deploy, || definition.run()))?;
+    enter(Step::Deploy { role }, || definition.run())?;
     let (made, dropped) = block(|block| (block.made.take(), block.dropped.take()));
     if definition.kind == Kind::Comment {
         return Ok(false); // decides nothing

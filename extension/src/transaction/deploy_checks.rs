@@ -11,7 +11,6 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::access::plpgsql::statements::{plpgsql_statements, Found};
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::clock::without_clock;
 use crate::pg::base::error::PgError;
@@ -24,6 +23,7 @@ use crate::pg::ddl::inspect::{inspect_parsed_function, inspect_shown, inspect_sq
 use crate::pg::ddl::targets::Address;
 use crate::pg::describe::function_facts::facts;
 use crate::pg::describe::query_level::Level;
+use crate::pg::run::step::{enter, Step};
 use crate::rules::determinism::{refuse, Finding};
 
 /// Before the statement runs: the conversions of its ALTER COLUMN TYPE, and names of constraints
@@ -46,7 +46,7 @@ pub fn without_frozen_time(role: Role, definition: &Definition) -> Result<(), Pg
     }
     const UNDONE: &[u8; 5] = b"CH000";
     let tried = subtransaction(|| {
-        without_clock(|| role.run(|| within(Phase::Deploy, || definition.run())))?;
+        without_clock(|| enter(Step::Deploy { role }, || definition.run()))?;
         Err::<(), _>(PgError::new(UNDONE, "tried"))
     });
     match tried {

@@ -11,11 +11,11 @@ use pgrx::JsonB;
 
 use crate::ledger::place::At;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::spi::query;
 use crate::pg::run::executor_cache;
+use crate::pg::run::step::{enter, Step};
 use crate::transaction::block_state::block;
 
 const TABLES: [&str; 2] = ["planned", "planned_approval"];
@@ -129,7 +129,7 @@ pub fn end(id: &Hash, state: State, at: At) {
 }
 
 fn write(at: At, sql: &str, args: &[Cell]) {
-    within(Phase::Own { tx: at.tx }, || query(sql, args, |_| ()));
+    enter(Step::Own { tx: at.tx }, || query(sql, args, |_| ()));
 }
 
 /// The organisations that approved.

@@ -6,11 +6,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{attempt, PgError};
-use crate::pg::base::role::Role;
 use crate::pg::base::spi;
+use crate::pg::run::step::{enter, Step};
 use crate::transaction::conflict::conflict;
 use crate::transaction::written_table::WrittenTable;
 
@@ -100,7 +99,7 @@ fn followed(table: &WrittenTable, mut kept: Kept, last: i64) -> Result<Option<Ke
             }
         })
     };
-    attempt(|| Role::bootstrap().run(|| within(Phase::Internal, read)))?;
+    attempt(|| enter(Step::Look, read))?;
     kept.until = last;
     Ok(fits.then_some(kept))
 }

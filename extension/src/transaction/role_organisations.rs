@@ -17,13 +17,13 @@ use crate::ledger::as_of::AsOf;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::place::At;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::cell;
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::query;
+use crate::pg::run::step::{enter, Step};
 use crate::rules::agreeing::{check_majority, gateways, Agreeing};
 
 /// Organisations, by the role that they may act as.
@@ -95,7 +95,7 @@ pub fn unset(role: &str, at: At) -> Outcome {
             PgError::new(b"42704", message).raise();
         }
         let sql = "DELETE FROM chainify_ledger.role_organisation WHERE role = $1";
-        within(Phase::Client { tx: at.tx }, || {
+        enter(Step::Rows { tx: at.tx }, || {
             query(sql, &[cell(role.to_owned())], |_| ())
         });
         tables::announce_change();
@@ -125,7 +125,7 @@ fn write(role: &str, names: &str, at: At) {
         |_| (),
     );
     let row = [cell(role.to_owned()), cell(names.to_owned())];
-    within(Phase::Client { tx: at.tx }, || {
+    enter(Step::Rows { tx: at.tx }, || {
         let sql = "INSERT INTO chainify_ledger.role_organisation VALUES ($1, $2)
             ON CONFLICT (role) DO UPDATE SET organisations = excluded.organisations";
         query(sql, &row, |_| ())

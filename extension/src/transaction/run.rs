@@ -11,11 +11,12 @@ use chainify_sqltext::{command, Command, Malformed};
 use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, may_be_of_the_machine, Outcome};
 use crate::ledger::place::At;
-use crate::pg::base::error::{attempt, PgError};
-use crate::pg::base::raised::{watched, Raised, Wanted};
+use crate::pg::base::error::PgError;
+use crate::pg::base::raised::{Raised, Wanted};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::{seed_random, settings_undone};
+use crate::pg::run::block_settings::seed_random;
+use crate::pg::run::step::{self, Undone};
 use crate::pg::run::{executor_cache, plpgsql};
 use crate::rules::agreed_settings;
 use crate::rules::agreeing::Agreeing;
@@ -44,13 +45,8 @@ pub fn run(request: &Request, at: usize) -> Result<Outcome, PgError> {
     let (transaction, index) = (&request.transactions[at], request.indices[at]);
     let as_written = Cell::new(false);
     let attempt = || {
-        plpgsql::forget_functions();
-        let (outcome, raised) = watched(WATCHED, || {
-            subtransaction(|| {
-                settings_undone(|| {
-                    plpgsql::transaction(|| dispatch(request, transaction, index, &as_written))
-                })
-            })
+        let (outcome, raised) = step::transaction(Undone::Alone, WATCHED, || {
+            dispatch(request, transaction, index, &as_written)
         });
         unless_of_the_machine(outcome, raised)
     };
@@ -77,15 +73,9 @@ pub fn run_together(
         let (transaction, index) = (&request.transactions[*at], request.indices[*at]);
         let mut result = Ok(0);
         each(*at, &mut || {
-            plpgsql::forget_functions();
-            let (outcome, raised) = watched(WATCHED, || {
-                let as_written = Cell::new(false);
-                attempt(|| {
-                    settings_undone(|| {
-                        plpgsql::transaction(|| dispatch(request, transaction, index, &as_written))
-                    })
-                })
-                .and_then(|outcome| outcome)
+            let as_written = Cell::new(false);
+            let (outcome, raised) = step::transaction(Undone::WithOthers, WATCHED, || {
+                dispatch(request, transaction, index, &as_written)
             });
             result = unless_of_the_machine(outcome, raised).unwrap_or_else(|error| {
                 stopped.set(Some((*at, error.clone())));
@@ -211,18 +201,16 @@ pub fn rehearse<T>(transaction: &Transaction, show: impl Fn() -> T) -> Result<T,
     let as_written = Cell::new(false);
     let attempt = || {
         let mut shown = None;
-        plpgsql::forget_functions();
-        let undone = || {
-            settings_undone(|| {
-                plpgsql::transaction(|| match transaction.kind() {
+        let undone = subtransaction(|| {
+            let (outcome, _) =
+                step::transaction(Undone::WithOthers, WATCHED, || match transaction.kind() {
                     Kind::Effects => effects(transaction, 0),
                     _ => statements_of(transaction, 0, &as_written),
-                })
-            })?;
+                });
+            outcome?;
             shown = Some(show());
             Err::<(), _>(PgError::new(b"00000", "undone"))
-        };
-        let (undone, _) = watched(WATCHED, || subtransaction(undone));
+        });
         shown.ok_or_else(|| undone.unwrap_err())
     };
     let mut result = attempt();

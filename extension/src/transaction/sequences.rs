@@ -30,6 +30,7 @@ use crate::pg::base::settings::{self, Writes};
 use crate::pg::base::spi::{connected, query, Row};
 use crate::pg::base::subtransaction::{subtransaction, Hooks};
 use crate::pg::base::{catalog, sequence};
+use crate::pg::run::step::{enter, Step};
 use crate::transaction::block_state::block;
 use crate::transaction::drawn::{Drawn, Left, Used};
 use crate::transaction::effects;
@@ -102,7 +103,7 @@ pub fn after_transaction(tx: u32) {
         let changed = d.used.values().filter(|used| used.now != used.before);
         changed.map(|used| (used.name.clone(), used.now)).collect()
     });
-    within(Phase::Own { tx }, || {
+    enter(Step::Own { tx }, || {
         for (name, now) in changed {
             let place = write(&name, now);
             let left = Left {
@@ -414,7 +415,7 @@ pub fn after_statement(relations: &[Oid], tx: u32) {
         changed.push((row.must::<String>(7), stands(row)))
     });
     let sql = "UPDATE chainify_ledger.sequence SET last_value = $2, called = $3, increment = $4, minimum = $5, maximum = $6, cycle = $7 WHERE name = $1";
-    within(Phase::Client { tx }, || {
+    enter(Step::Rows { tx }, || {
         for (name, now) in &changed {
             query(sql, &row_of(name, now), |_| ());
         }
@@ -480,7 +481,7 @@ fn adopt(new: &New, tx: u32) {
         &row_of(&new.name, &new.stands)[..3],
         |_| (),
     );
-    within(Phase::Client { tx }, || {
+    enter(Step::Rows { tx }, || {
         query(
             "INSERT INTO chainify_ledger.sequence VALUES ($1, $2, $3, $4, $5, $6, $7)",
             &row_of(&new.name, &new.stands),
@@ -496,7 +497,7 @@ fn release(name: &str, relation: Option<Oid>, tx: u32) {
         &[cell(name.to_owned())],
         |_| (),
     );
-    within(Phase::Client { tx }, || {
+    enter(Step::Rows { tx }, || {
         query(
             "DELETE FROM chainify_ledger.sequence WHERE name = $1",
             &[cell(name.to_owned())],

@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use chainify_ledger::write_set::{Read, WriteSet};
 
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query};
+use crate::pg::run::step::{enter, Step};
 use crate::transaction::conflict::conflict;
 use crate::transaction::effects;
 use crate::transaction::recent_changes;
@@ -69,7 +69,7 @@ fn last_block() -> Result<i64, PgError> {
     let mut last = 0;
     let sql = "SELECT coalesce(max(number), 0) FROM chainify_ledger.block";
     let read = || connected(|| query(sql, &[], |row| last = row.must(1)));
-    attempt(|| Role::bootstrap().run(|| within(Phase::Internal, read)))?;
+    attempt(|| enter(Step::Look, read))?;
     Ok(last)
 }
 

@@ -9,7 +9,6 @@ use pgrx::pg_sys::Oid;
 
 use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, Outcome};
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::catalog;
 use crate::pg::base::error::{PgError, SqlState};
 use crate::pg::base::role::Role;
@@ -17,6 +16,7 @@ use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::hooks;
 use crate::pg::run::block_settings::seed_random;
 use crate::pg::run::statement::Prepared;
+use crate::pg::run::step::{enter, Step};
 use crate::rules::{determinism, relations};
 use crate::transaction::conflict::CONFLICT;
 use crate::transaction::declared;
@@ -44,11 +44,12 @@ pub fn run(
     seed_uuid(seed);
     determinism::before_transaction();
     sequences::before_transaction();
-    let rows = role.run(|| {
-        within(Phase::Client { tx: index }, || {
-            declared::keeping(index, || plans::run(role, proposal, as_written))
-        })
-    })?;
+    let client = Step::Client {
+        role,
+        tx: index,
+        declared: declared::of(index),
+    };
+    let rows = enter(client, || plans::run(role, proposal, as_written))?;
     sequences::after_transaction(index);
     Ok(rows)
 }
@@ -63,13 +64,16 @@ pub fn check(role: Role, proposal: &Proposal, index: u32) -> Result<(), PgError>
         .map(|p| p.r#type.as_str())
         .collect();
     determinism::before_transaction();
-    role.run(|| {
-        within(Phase::Client { tx: index }, || {
-            let prepared = Prepared::new(&proposal.sql, &types)?;
-            prepared.bind(plans::parameters(proposal))?;
-            determinism::refuse(&prepared.levels()?, false, |_| true)?;
-            check_relations(&prepared)
-        })
+    let client = Step::Client {
+        role,
+        tx: index,
+        declared: None,
+    };
+    enter(client, || {
+        let prepared = Prepared::new(&proposal.sql, &types)?;
+        prepared.bind(plans::parameters(proposal))?;
+        determinism::refuse(&prepared.levels()?, false, |_| true)?;
+        check_relations(&prepared)
     })
 }
 

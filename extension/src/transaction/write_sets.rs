@@ -17,12 +17,12 @@ use pgrx::pg_sys::Oid;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::row_bytes;
 use crate::ledger::tables;
-use crate::pg::base::backend::{within, Phase};
+use crate::pg::base::catalog;
 use crate::pg::base::error::{attempt, PgError, SqlState};
 use crate::pg::base::function::Cell;
 use crate::pg::base::role::Role;
-use crate::pg::base::{catalog, spi};
 use crate::pg::run::row_changes::{together, RowStatement};
+use crate::pg::run::step::{enter, Step};
 use crate::transaction::conflict::{self, CONFLICT};
 use crate::transaction::effects;
 use crate::transaction::recorded::{Effects, Recorded};
@@ -104,8 +104,8 @@ pub fn table(name: &str) -> Result<Rc<WrittenTable>, PgError> {
             format!("table \"{name}\" is not on the ledger"),
         ));
     };
-    let read = || within(Phase::Internal, || WrittenTable::of(&leaf));
-    let table = Rc::new(attempt(|| Role::bootstrap().run(read))?);
+    let table = attempt(|| enter(Step::Look, || WrittenTable::of(&leaf)))?;
+    let table = Rc::new(table);
     KEPT.with_borrow_mut(|kept| kept.tables.insert(name.to_owned(), table.clone()));
     Ok(table)
 }
@@ -118,8 +118,8 @@ struct Applying {
 
 impl Applying {
     fn as_client<T>(&self, f: impl FnOnce() -> Result<T, PgError>) -> Result<T, PgError> {
-        let mode = Phase::Client { tx: self.index };
-        self.role.run(|| within(mode, || spi::connected(f)))
+        let (role, tx) = (self.role, self.index);
+        enter(Step::Changes { role, tx }, f)
     }
 
     fn table(&self, number: u16) -> &WrittenTable {

@@ -7,7 +7,6 @@ use chainify_ledger::Hash;
 use pgrx::pg_sys::Oid;
 
 use crate::ledger::tables::{self, Leaf};
-use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{attempt, PgError};
 use crate::pg::base::function::{cell, Cell};
 use crate::pg::base::input::{base_type, input, null};
@@ -16,6 +15,7 @@ use crate::pg::base::rights::may_read_all_rows;
 use crate::pg::base::role::Role;
 use crate::pg::base::snapshot::{as_next_statement, Sees};
 use crate::pg::base::spi;
+use crate::pg::run::step::{enter, Step};
 
 /// The encoding of NULL in a cell.
 pub const NULL: [u8; 5] = [0; 5];
@@ -369,8 +369,7 @@ impl WrittenTable {
                 let value = decode_value(end.value().unwrap_or(&NULL)).map_err(malformed)?;
                 values.push(input(&value, column.of)?);
                 let operator = || operator(column.of, place);
-                let operator =
-                    attempt(|| Role::bootstrap().run(|| within(Phase::Internal, operator)))?;
+                let operator = attempt(|| enter(Step::Look, operator))?;
                 conditions.push(format!("t.{} {operator} ${}", column.name, values.len()));
             }
         }
@@ -387,8 +386,7 @@ impl WrittenTable {
                 rows.push((row.must(1), self.rows.hash(&encoded)));
             })
         };
-        let find = || within(Phase::Internal, || spi::connected(find));
-        attempt(|| Role::bootstrap().run(find))?;
+        attempt(|| enter(Step::Look, || spi::connected(find)))?;
         Ok((rows.len() <= max).then_some(rows))
     }
 

@@ -23,3 +23,4 @@ pub(crate) mod resettable_plans;
 pub mod row_changes;
 pub mod session_reads;
 pub mod statement;
+pub mod step;
