@@ -1,4 +1,4 @@
--- Settings of a session, its machine's clock and its luck: a block has none of them (pg/run/block_settings.rs).
+-- Settings of a session, its machine's clock and its luck: a block has none of them (pg/planner/block_settings.rs).
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup

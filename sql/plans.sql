@@ -1,4 +1,4 @@
--- Texts that differ in literals alone share a plan (transaction/plans.rs, X5): the results are those of the texts as written.
+-- Texts that differ in literals alone share a plan (sql/plans.rs, X5): the results are those of the texts as written.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir /sql/setup.sql
 \i :setup

@@ -1,4 +1,4 @@
--- Functions for the node (entry/execute_block.rs) and the triggers on ledger tables (guard/digest_triggers.rs).
+-- Functions for the node (entry/execute_block.rs) and the triggers on ledger tables (entry/digest_trigger.rs).
 --
 -- The functions run as the extension's owner, under any login of the node; only chainify_node may call them.
 
@@ -189,7 +189,7 @@ GRANT EXECUTE ON FUNCTION chainify.read_block TO chainify_reader;
 
 CREATE FUNCTION chainify_ledger.digest() RETURNS trigger
     AS 'MODULE_PATHNAME', 'chainify_digest' LANGUAGE C;
--- Stores values in the form that the ledger has for them (guard/stored_values.rs), and what is asked about it.
+-- Stores values in the form that the ledger has for them (ledger/stored_values.rs), and what is asked about it.
 CREATE FUNCTION chainify_ledger.store() RETURNS trigger
     AS 'MODULE_PATHNAME', 'chainify_store' LANGUAGE C;
 CREATE FUNCTION chainify_ledger.has_many_forms(type oid, modifier integer) RETURNS boolean

@@ -1,4 +1,4 @@
--- Putting tables on the ledger and taking them off. Called by transactions of kind DEPLOY (transaction/attach.rs), as the extension's owner.
+-- Putting tables on the ledger and taking them off. Called by transactions of kind DEPLOY (definitions/attach.rs), as the extension's owner.
 
 -- The definition of a table as text: equal text, equal behaviour. Names of constraints, triggers and indexes are
 -- left out: they may differ between organisations and decide nothing. Pinned here is what PostgreSQL words definitions by; the

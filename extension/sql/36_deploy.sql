@@ -1,4 +1,4 @@
--- DEPLOY transactions with statements (transaction/deploy.rs): what has to follow in the ledger's own tables, and the definitions that
+-- DEPLOY transactions with statements (definitions/deploy.rs): what has to follow in the ledger's own tables, and the definitions that
 -- enter the state root. Called with the rights of the extension's owner; nothing here runs what a client wrote.
 
 -- The rights on an object that the ledger knows of: those of PUBLIC, of the owner and of roles that DEPLOY transactions named.

@@ -26,7 +26,7 @@ SELECT d.name, coalesce(s.value, d.value) AS value
 FROM (VALUES ('determinism', 'strict'), ('deploys', 'free')) d (name, value) LEFT JOIN chainify_ledger.setting s ON s.name = d.name;
 GRANT SELECT ON chainify.settings TO chainify_reader, chainify_client;
 
--- The organisations that may act as a role; without a row, every organisation (transaction/role_organisations.rs). Set by DEPLOY transactions.
+-- The organisations that may act as a role; without a row, every organisation (agreement/role_organisations.rs). Set by DEPLOY transactions.
 CREATE TABLE chainify_ledger.role_organisation (
     role          text PRIMARY KEY,
     organisations text NOT NULL              -- by name, with ", " between

@@ -1,4 +1,4 @@
--- Sequences of the ledger (transaction/sequences.rs): a ledger table of the ledger's own keeps the position of each. Blocks agree on it, it is
+-- Sequences of the ledger (sequences/mod.rs): a ledger table of the ledger's own keeps the position of each. Blocks agree on it, it is
 -- undone with the transaction that drew from it, and history, verification and repair know it. The sequences of the database only follow.
 
 CREATE TABLE chainify_ledger.sequence (

@@ -1,4 +1,4 @@
--- Agreement policies (transaction/agreement_policies.rs, transaction/agreements.rs; spec/agreement.md).
+-- Agreement policies (agreement/agreement_policies.rs, agreement/agreements.rs; spec/agreement.md).
 
 -- A ledger table of the ledger's own. Set by DEPLOY transactions.
 CREATE TABLE chainify_ledger.policy (

@@ -1,4 +1,4 @@
--- Planned transactions (transaction/planned.rs, spec/transactions.md): statements that are on the ledger before they run.
+-- Planned transactions (planned/mod.rs, spec/transactions.md): statements that are on the ledger before they run.
 
 -- Two ledger tables of the ledger's own. PLAN transactions change them.
 CREATE TABLE chainify_ledger.planned (

@@ -7,7 +7,11 @@
 //! * `pg`: PostgreSQL's primitives, a crate of its own with every `unsafe` block;
 //! * `ledger`: what is on the ledger and how it is stored;
 //! * `rules`: what a transaction may say;
-//! * `transaction`: one transaction;
+//! * `running`: the block that runs, and the capture of its changes;
+//! * `agreement`: whose agreement a transaction takes; `sequences`: the values that it draws;
+//!   `session`: the changes of an ordinary session;
+//! * `sql`, `definitions`, `certification`, `planned`: the kinds of transactions;
+//! * `transaction`: one transaction, of whatever kind;
 //! * `block`: one block, from request to seal;
 //! * `parallel`: a block in parts; `verify`: compares this database with the agreed state;
 //! * `leader`: the steps of a block up to its commit;
@@ -20,15 +24,23 @@
 //! The SQL objects are in `extension/sql`, concatenated in name order into the install script.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod analytics;
 mod block;
+mod certification;
+mod definitions;
 mod entry;
 mod guard;
 mod leader;
 mod ledger;
 mod parallel;
+mod planned;
 mod recovery;
 mod rules;
+mod running;
+mod sequences;
+mod session;
+mod sql;
 mod submission;
 mod transaction;
 mod verify;
@@ -46,18 +58,18 @@ fn init() {
     pg::hooks::install(&ABOVE);
 }
 
-/// What PostgreSQL's hooks ask the rooms (`pg/src/hooks.rs`).
+/// The answers of the rooms for PostgreSQL's hooks (`pg/src/hooks.rs`).
 static ABOVE: pg::hooks::Above = pg::hooks::Above {
     statements: guard::writes::STATEMENTS,
     queries: rules::determinism::QUERIES,
     agreed: rules::determinism::AGREED,
-    reads: guard::reads::READS,
+    reads: session::reads::READS,
     plain_sql: submission::plain_sql::PLAIN_SQL,
     analytics: analytics::planned::ANALYTICS,
     ends: &[
-        &transaction::effects::ENDS,
-        &transaction::sequences::ENDS,
-        &guard::plain_sql::ENDS,
+        &running::effects::ENDS,
+        &sequences::ENDS,
+        &session::plain_sql::ENDS,
     ],
     commit: leader::commit::COMMIT,
     explain: submission::plain_sql::explain,

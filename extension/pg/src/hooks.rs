@@ -3,8 +3,8 @@
 //! The function of a hook shows who is asked, in which order, and where PostgreSQL itself goes on.
 //! The rooms above supply their answers in one table when the library is loaded ([`Above`]).
 //!
-//! What stands behind a hook is called directly, not through pgrx: nothing of ours is on the stack
-//! that an ERROR could skip.
+//! The hook behind ours is called directly, not through pgrx: nothing of ours is on the stack that
+//! an ERROR could skip.
 //!
 //! Two things are registered elsewhere, each in one place: a timer of a process
 //! (`base/memory_limit.rs`), and the plugins of PL/pgSQL (`run/plpgsql.rs`,
@@ -28,12 +28,16 @@ pub use crate::describe::relation_use::Access;
 use crate::describe::relation_use::{permissions_hook, Asked};
 pub use crate::hooks::objects::{Change, Ddl};
 pub use crate::hooks::utility::Utility;
-use crate::run::agreed_plans;
+use crate::planner::agreed_plans;
+use crate::planner::planning;
+pub use crate::planner::planning::Agreed;
+use crate::planner::planning::Queries;
+use crate::planner::session_reads;
+use crate::planner::session_reads::Reads;
 use crate::run::commit::CommitHooks;
-pub use crate::run::planning::Agreed;
-use crate::run::planning::Queries;
-use crate::run::session_reads::Reads;
-use crate::run::{crossed, executor_cache, planning, plpgsql, session_reads};
+use crate::run::crossed;
+use crate::run::executor_cache;
+use crate::run::plpgsql;
 use crate::session_transaction::{Course, Messages, PlainSql};
 use crate::shared::{conflict_memory, maintainer, pool, progress, worker};
 use crate::translate::worker::Analytics;
@@ -45,7 +49,7 @@ pub struct Above {
     pub statements: Statements,
     /// Queries before they are planned.
     pub queries: Queries,
-    /// What the planner is told of tables.
+    /// Tables as the planner is told of them.
     pub agreed: Agreed,
     /// The reads of a session.
     pub reads: Reads,

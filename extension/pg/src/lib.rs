@@ -5,8 +5,8 @@
 //! error enumeration cannot hold.
 //!
 //! The groups import downwards alone, and no files of them form a circle. Lowest first:
-//! [`base`] < [`tree`] < [`describe`] < [`access`] < [`run`] < [`ddl`], [`translate`] < [`shared`]
-//! < [`session_transaction`] < [`hooks`].
+//! [`base`] < [`indexes`], [`tree`] < [`describe`] < [`access`] < [`planner`] < [`run`] < [`ddl`],
+//! [`translate`] < [`shared`] < [`session_transaction`] < [`hooks`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[macro_use]
@@ -17,6 +17,8 @@ pub mod base;
 pub mod ddl;
 pub mod describe;
 pub mod hooks;
+pub mod indexes;
+pub mod planner;
 pub mod run;
 pub mod session_transaction;
 pub mod shared;

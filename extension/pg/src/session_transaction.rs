@@ -550,7 +550,7 @@ pub(crate) fn flush(send: &dyn Fn(u8, &[u8])) {
     retry::flush(send);
 }
 
-/// What is to be done before a message leaves.
+/// The work that is due before a message leaves.
 enum Due {
     Nothing,
     End(Part, End),

@@ -1,7 +1,6 @@
 //! Which of a session's SELECTs the worker answers by itself (`chainify.analytics`).
 use super::ask::{query, At};
 use super::mirrored::{last_block, mirrored};
-use crate::guard::plain_sql;
 use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings;
@@ -10,8 +9,9 @@ use crate::pg::base::text_rows::Sink;
 use crate::pg::base::version;
 use crate::pg::session_transaction::{isolation, Isolation};
 use crate::pg::translate::worker::Analytics;
+use crate::session::plain_sql;
 
-/// What the planner's hook and the scan ask.
+/// The answers for the planner's hook and the scan.
 pub const ANALYTICS: Analytics = Analytics {
     wanted,
     least_cost,

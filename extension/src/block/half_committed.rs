@@ -22,9 +22,9 @@ use crate::pg::base::function::cell;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::spi::{connected, execute, query, query_once};
-use crate::pg::run::block_settings::pinned;
-use crate::transaction::effects;
-use crate::transaction::request::Request;
+use crate::pg::planner::block_settings::pinned;
+use crate::running::effects;
+use crate::running::request::Request;
 
 /// The block that parts are committed of and that is not there, if any, as `sees` shows it.
 pub fn number(client: &SpiClient<'_>, sees: Sees) -> Option<i64> {

@@ -12,6 +12,8 @@ use chainify_ledger::seal::{nets, Step};
 use chainify_sched::reorder::Counts;
 use pgrx::pg_sys::Oid;
 
+use crate::certification::effects_order::{self, Turns};
+use crate::definitions::deploy;
 use crate::ledger::outcome::Outcome;
 use crate::ledger::tables;
 use crate::ledger::tables::Leaf;
@@ -22,22 +24,20 @@ use crate::pg::base::function::cell;
 use crate::pg::base::memory::Context;
 use crate::pg::base::memory_limit::explained;
 use crate::pg::base::relation::Scratch;
-use crate::pg::run::block_settings::show_activity;
+use crate::pg::planner::block_settings::show_activity;
+use crate::pg::planner::planned_access;
 use crate::pg::run::bulk::BulkInsert;
-use crate::pg::run::planned_access;
 use crate::pg::run::step;
 use crate::pg::run::step::enter;
 use crate::pg::shared::pool;
-use crate::transaction::declared;
-use crate::transaction::deploy;
-use crate::transaction::effects;
-use crate::transaction::effects_order::{self, Turns};
+use crate::planned;
+use crate::running::declared;
+use crate::running::effects;
+use crate::running::recorded::{Effects, Recorded};
+use crate::running::request::{is_quarantined, refusal, Request};
+use crate::sequences;
 use crate::transaction::groups;
-use crate::transaction::planned;
-use crate::transaction::recorded::{Effects, Recorded};
-use crate::transaction::request::{is_quarantined, refusal, Request};
 use crate::transaction::run;
-use crate::transaction::sequences;
 
 /// Whether other parts of the block run at the same time.
 #[derive(Clone, Copy, PartialEq, Eq)]

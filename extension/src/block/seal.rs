@@ -15,8 +15,8 @@ use crate::pg::base::catalog::relation_named;
 use crate::pg::base::error::PgError;
 use crate::pg::base::function::cell;
 use crate::pg::run::bulk::BulkInsert;
-use crate::transaction::planned;
-use crate::transaction::request::Request;
+use crate::planned;
+use crate::running::request::Request;
 
 /// A block that has run, in one part or several.
 pub struct Ran {

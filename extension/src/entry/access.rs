@@ -3,6 +3,8 @@ use chainify_ledger::Transaction;
 use chainify_sched::explain::Explained;
 use chainify_sched::graph;
 
+use crate::certification::effects_explained;
+use crate::certification::effects_explained::Stored;
 use crate::parallel::block_access::of_block;
 use crate::parallel::declared_access::Declarations;
 use crate::pg::access::show;
@@ -10,9 +12,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::spi::{connected, query};
 use crate::pg::ddl::inspect::{inspect, Found};
-use crate::pg::run::block_settings::pinned;
-use crate::transaction::effects_explained;
-use crate::transaction::effects_explained::Stored;
+use crate::pg::planner::block_settings::pinned;
 
 crate::pg::sql_function!(chainify_access, pg_finfo_chainify_access, access);
 crate::pg::sql_function!(

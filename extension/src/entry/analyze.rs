@@ -12,11 +12,11 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::ddl::inspect::{inspect, Inspected};
 use crate::pg::hooks;
-use crate::pg::run::block_settings::pinned;
+use crate::pg::planner::block_settings::pinned;
 use crate::rules::agreed_settings;
 use crate::rules::determinism::{check, Finding};
 use crate::rules::relations;
-use crate::transaction::sequences;
+use crate::sequences;
 
 crate::pg::sql_function!(chainify_analyze, pg_finfo_chainify_analyze, analyze);
 

@@ -4,10 +4,10 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::run::executor_cache;
 use crate::pg::run::step::{enter, Step};
+use crate::planned;
 use crate::recovery::{adopt, repair_by_key, surplus};
-use crate::transaction::planned;
-use crate::transaction::request::Refused;
-use crate::transaction::request::Request;
+use crate::running::request::Refused;
+use crate::running::request::Request;
 
 crate::pg::sql_function!(
     chainify_execute_block,

@@ -6,6 +6,7 @@ pub mod access;
 pub mod analytics;
 pub mod analyze;
 pub mod client;
+pub mod digest_trigger;
 pub mod execute_block;
 pub mod planned;
 pub mod rehearsal;

@@ -5,6 +5,10 @@ use chainify_ledger::Transaction;
 use chainify_sqltext::{command, Command};
 use pgrx::pg_sys::Oid;
 
+use crate::agreement::agreement_policies;
+use crate::agreement::agreement_policies::Policies;
+use crate::agreement::agreements;
+use crate::agreement::agreements::Image;
 use crate::pg::base::backend::{within, Phase};
 use crate::pg::base::error::{attempt, OrRaise, PgError};
 use crate::pg::base::function::{cell, row_cell, Answer, Call, Cell};
@@ -18,12 +22,8 @@ use crate::pg::shared::conflict_memory::waiting;
 use crate::rules::agreed_settings;
 use crate::rules::agreed_settings::Deploys;
 use crate::rules::agreeing::{gateways, Agreeing};
-use crate::transaction::agreement_policies;
-use crate::transaction::agreement_policies::Policies;
-use crate::transaction::agreements;
-use crate::transaction::agreements::Image;
-use crate::transaction::effects;
-use crate::transaction::recorded::Effects;
+use crate::running::effects;
+use crate::running::recorded::Effects;
 use crate::transaction::run;
 
 crate::pg::sql_function!(chainify_rehearse, pg_finfo_chainify_rehearse, rehearse);

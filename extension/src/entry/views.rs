@@ -9,8 +9,8 @@ use pgrx::JsonB;
 
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call};
+use crate::planned::planned_rows::parameter_json;
 use crate::submission::submit::bytea;
-use crate::transaction::planned_rows::parameter_json;
 
 crate::pg::sql_function!(
     chainify_decode_transaction,

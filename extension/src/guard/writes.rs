@@ -3,7 +3,9 @@
 use pgrx::pg_sys::{self, Oid};
 
 use crate::block::restored;
-use crate::guard::{definitions, plain_sql, reads, stale_reads};
+use crate::definitions::deploy;
+use crate::guard::definitions;
+use crate::guard::stale_reads;
 use crate::ledger::tables;
 use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::{OrRaise, PgError};
@@ -15,7 +17,9 @@ use crate::pg::hooks::{Access, Change, Ddl, Statements, Utility};
 use crate::pg::session_transaction::{self, kept_locks};
 use crate::pg::tree::parse::not_allowed;
 use crate::rules::{determinism, relations};
-use crate::transaction::{deploy, sequences};
+use crate::sequences;
+use crate::session::plain_sql;
+use crate::session::reads;
 
 const PG_CLASS: u32 = 1259;
 const PG_CONSTRAINT: u32 = 2606;
@@ -27,7 +31,7 @@ const PG_LOGICAL_EMIT_BYTES: u32 = 3578;
 const LOCKING: std::ops::RangeInclusive<u32> =
     pg_sys::F_PG_ADVISORY_XACT_LOCK_INT8..=pg_sys::F_PG_TRY_ADVISORY_XACT_LOCK_SHARED_INT4_INT4;
 
-/// What the hooks ask.
+/// The answers for the hooks.
 pub const STATEMENTS: Statements = Statements {
     wanted,
     relation,

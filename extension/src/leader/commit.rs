@@ -5,16 +5,16 @@
 //! * P5 A part commits together with its own row in `chainify_ledger.part`. The row names the
 //!   block, and has all that sealing the block needs.
 use crate::block::lock_conflicts;
+use crate::certification::recent_changes;
 use crate::parallel::team;
 use crate::pg::base::crash;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
 use crate::pg::run::commit::{uncancelled, CommitHooks};
-use crate::transaction::block_state::{block, Open};
-use crate::transaction::recent_changes;
+use crate::running::block_state::{block, Open};
 
-/// What the hooks of a transaction's end ask.
+/// The answers for the callbacks of a transaction's end.
 pub const COMMIT: CommitHooks = CommitHooks {
     before,
     before_prepare,

@@ -7,6 +7,7 @@ use crate::block::part::{Company, Finished, HasRun};
 use crate::block::seal;
 use crate::block::seal::Ran;
 use crate::block::{half_committed, lock_conflicts, restored};
+use crate::definitions::deploy;
 use crate::leader::commit;
 use crate::ledger::checkpoints;
 use crate::ledger::outcome::Outcome;
@@ -18,8 +19,9 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::relation::{Lock, Relation};
 use crate::pg::base::spi::query;
 use crate::pg::base::subtransaction::is_read_only;
-use crate::transaction::request::{Refused, Request};
-use crate::transaction::{deploy, effects, planned};
+use crate::planned;
+use crate::running::effects;
+use crate::running::request::{Refused, Request};
 
 /// A block as the node asks for it.
 pub struct Asked<'a> {

@@ -23,6 +23,7 @@ pub mod row_bytes;
 pub mod running_state;
 pub mod shared_schema;
 pub mod stored_blocks;
+pub mod stored_values;
 pub mod table_scans;
 pub mod tables;
 pub mod triggers;

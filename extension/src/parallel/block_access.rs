@@ -31,10 +31,10 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::block_state::ByTransaction;
-use crate::transaction::plans;
-use crate::transaction::plans::Execution;
-use crate::transaction::request::may_deploy;
+use crate::running::block_state::ByTransaction;
+use crate::running::request::may_deploy;
+use crate::sql::plans;
+use crate::sql::plans::Execution;
 use crate::transaction::run;
 
 /// The access sets of a block's transactions, in order; to be called before the first of them runs,

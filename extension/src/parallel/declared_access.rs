@@ -25,9 +25,9 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::subtransaction::{read_only, subtransaction};
 use crate::pg::base::time_limit::at_most;
-use crate::pg::run::planning::inlining;
+use crate::pg::planner::planning::inlining;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::block_state::ByTransaction;
+use crate::running::block_state::ByTransaction;
 
 /// The rows of a relation that a transaction may access; before the block is known in which they
 /// are told apart.

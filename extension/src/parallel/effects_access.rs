@@ -13,16 +13,16 @@ use chainify_ledger::write_set::{Action, WriteSet};
 use chainify_sched::{AccessSet, Place, Target};
 use pgrx::pg_sys::Oid;
 
+use crate::certification::effects_order::within;
+use crate::certification::write_sets;
+use crate::certification::written_table::{Shape, WrittenTable, NULL};
 use crate::ledger::outcome::is_of_the_machine;
 use crate::pg::base::catalog::generation;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
 use crate::pg::run::statement::Prepared;
-use crate::transaction::effects_order::within;
-use crate::transaction::sequences;
-use crate::transaction::write_sets;
-use crate::transaction::written_table::{Shape, WrittenTable, NULL};
+use crate::sequences;
 
 /// Statements kept in a session; above it all are forgotten.
 const KEPT_MAX: usize = 1_024;

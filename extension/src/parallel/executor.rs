@@ -21,9 +21,9 @@ use crate::pg::shared::conflict_memory::retire;
 use crate::pg::shared::pool;
 use crate::pg::shared::pool::Leader;
 use crate::pg::shared::worker_transaction::{begin, commit, roll_back};
-use crate::transaction::declared;
-use crate::transaction::effects;
-use crate::transaction::request::{Refused, Request};
+use crate::running::declared;
+use crate::running::effects;
+use crate::running::request::{Refused, Request};
 
 /// Serves until the leader is gone; whatever is open then is rolled back.
 pub fn serve(leader: &mut Leader) {

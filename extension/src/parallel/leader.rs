@@ -26,12 +26,12 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::settings;
 use crate::pg::base::settings::DebugParts;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::pinned;
+use crate::pg::planner::block_settings::pinned;
 use crate::pg::run::commit::nothing_written;
-use crate::transaction::block_state::ByTransaction;
-use crate::transaction::declared;
-use crate::transaction::effects;
-use crate::transaction::request::{may_deploy, Refused, Request};
+use crate::running::block_state::ByTransaction;
+use crate::running::declared;
+use crate::running::effects;
+use crate::running::request::{may_deploy, Refused, Request};
 
 /// The cost of a part beside its transactions, in transactions: telling it, merging and
 /// committing it.

@@ -12,7 +12,7 @@ use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::latch::pause;
 use crate::pg::base::own_lock;
 use crate::pg::base::own_lock::OwnLock;
-use crate::pg::run::block_settings::show_activity;
+use crate::pg::planner::block_settings::show_activity;
 use crate::pg::shared::pool;
 use crate::pg::shared::pool::Pool;
 

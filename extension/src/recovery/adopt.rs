@@ -26,11 +26,11 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
+use crate::planned;
 use crate::recovery::certified::beyond_repair;
 use crate::recovery::row_repair::repair_rows;
 use crate::recovery::take_over_block::{first_fault, put_history};
-use crate::transaction::planned;
-use crate::transaction::request::{is_quarantined, Request};
+use crate::running::request::{is_quarantined, Request};
 
 /// The word of the other organisation is not as certified, whatever is the matter here.
 fn told_falsely(number: i64, why: impl std::fmt::Display) -> PgError {

@@ -20,7 +20,7 @@ use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::under_path;
+use crate::pg::planner::block_settings::under_path;
 use crate::recovery::certified::{
     are_certified, beyond_repair, certified_header, check_definitions, check_schema,
 };

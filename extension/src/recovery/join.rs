@@ -28,7 +28,7 @@ use crate::recovery::certified::{beyond_repair, check_definitions, check_schema,
 use crate::recovery::checkpoint_repair::make_base;
 use crate::recovery::repair_from_peer::{by_column, insert, types};
 use crate::recovery::row_repair::{as_owner, by_owner, repair_running_state};
-use crate::transaction::request::Request;
+use crate::running::request::Request;
 
 crate::pg::sql_function!(
     chainify_join_parts,

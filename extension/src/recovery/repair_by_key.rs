@@ -26,9 +26,9 @@ use crate::pg::base::subtransaction::subtransaction;
 use crate::recovery::deviations;
 use crate::recovery::row_repair::repair_rows;
 use crate::recovery::scrub;
-use crate::transaction::effects;
-use crate::transaction::recorded::Recorded;
-use crate::transaction::request::Request;
+use crate::running::effects;
+use crate::running::recorded::Recorded;
+use crate::running::request::Request;
 
 crate::pg::sql_function!(
     chainify_changed_keys,

@@ -18,7 +18,7 @@ use crate::pg::base::function::{cell, Answer, Call};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi;
 use crate::pg::base::spi::SpiClient;
-use crate::pg::run::block_settings::under_path;
+use crate::pg::planner::block_settings::under_path;
 use crate::recovery::certified::{beyond_repair, certified_header, check_definitions, locked};
 use crate::recovery::checkpoint_repair;
 use crate::recovery::cured::Cured;

@@ -25,7 +25,7 @@ use crate::recovery::certified::{beyond_repair, certified_header, check_live, lo
 use crate::recovery::cured::Cured;
 use crate::recovery::row_repair::put_right;
 use crate::recovery::scrub;
-use crate::transaction::request::Request;
+use crate::running::request::Request;
 
 /// A block as it has to come out again.
 struct Wanted {

@@ -19,8 +19,8 @@ use crate::pg::base::collation;
 use crate::pg::base::error::PgError;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::describe::function_facts;
-use crate::pg::run::planning;
-use crate::pg::run::planning::{Agreed, Queries};
+use crate::pg::planner::planning;
+use crate::pg::planner::planning::{Agreed, Queries};
 use crate::rules::agreed_settings;
 
 /// The rules' view of this database.
@@ -36,7 +36,7 @@ impl Database for Here {
     }
 }
 
-/// What the planner's hook asks of queries.
+/// The answers for the planner's hook about queries.
 pub const QUERIES: Queries = Queries {
     wanted,
     query,
@@ -44,7 +44,7 @@ pub const QUERIES: Queries = Queries {
     draws,
 };
 
-/// What the planner's hooks ask of tables.
+/// The answers for the planner's hooks about tables.
 pub const AGREED: Agreed = Agreed {
     is_agreed: |relation| tables::owner(relation).is_some(),
     planned_outside: || PLANS.set(PLANS.get().noted_unchecked()),

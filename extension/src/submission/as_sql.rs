@@ -6,11 +6,11 @@ use crate::pg::base::error::OrRaise;
 use crate::pg::base::settings::{self, Writes};
 use crate::pg::base::variadic::TextValue;
 use crate::pg::ddl::inspect::inspect;
-use crate::pg::run::block_settings::{pinned, reads_as_in_a_block};
+use crate::pg::planner::block_settings::{pinned, reads_as_in_a_block};
 use crate::rules::determinism::check;
+use crate::sql::statements;
 use crate::submission::sql_statement::sql_statement;
 use crate::submission::submit::{failure, run_of_session};
-use crate::transaction::statements;
 
 /// Orders the statement and waits for its outcome. Returns how many rows it changed, or None when
 /// the session is to run it. Raises its failure.

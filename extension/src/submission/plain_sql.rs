@@ -12,7 +12,7 @@ use chainify_worker::prepared::Name;
 use pgrx::pg_sys::Oid;
 
 use crate::block::lock_conflicts;
-use crate::guard::{plain_sql, prepared};
+use crate::guard::prepared;
 use crate::ledger::tables;
 use crate::pg::base::backend::{phase, unrecorded, Phase};
 use crate::pg::base::catalog::{self, greatest};
@@ -24,6 +24,7 @@ use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::session_transaction::{self, Failed, PlainSql, Remaining, Statement};
+use crate::session::plain_sql;
 use crate::submission::as_sql;
 use crate::submission::reads;
 use crate::submission::submit::{
@@ -35,7 +36,7 @@ use crate::submission::submit::{
 /// crash they keep their locks until these have passed, if the transaction was never ordered.
 const PREPARED_VALID_HEIGHTS: u64 = 200;
 
-/// What the hooks ask.
+/// The answers for the hooks.
 pub const PLAIN_SQL: PlainSql = PlainSql {
     wanted,
     needs_part,

@@ -5,10 +5,10 @@
 use chainify_ledger::captured::{Found, Reads};
 use chainify_ledger::write_set::Bound;
 
+use crate::certification::write_sets;
+use crate::certification::written_table::WrittenTable;
 use crate::pg::base::error::PgError;
 use crate::pg::base::role::Role;
-use crate::transaction::write_sets;
-use crate::transaction::written_table::WrittenTable;
 
 /// Rows that the reads of a transaction may find; the tables of the reads beyond count as read
 /// whole.

@@ -7,7 +7,6 @@ use chainify_ledger::node_messages::{
     SubmitResponse, WaitRequest,
 };
 
-use crate::guard::plain_sql;
 use crate::ledger::tables;
 use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::error::PgError;
@@ -16,6 +15,7 @@ use crate::pg::base::role::Role;
 use crate::pg::base::{settings, version};
 use crate::pg::session_transaction;
 use crate::pg::shared::conflict_memory::waiting;
+use crate::session::plain_sql;
 use crate::submission::connection::ask;
 
 /// Transactions of one request: those of a bundle (spec/formats.md).

@@ -9,8 +9,8 @@ use chainify_ledger::messages::Kind;
 use chainify_worker::groups::Pace;
 
 use crate::pg::base::settings;
-use crate::transaction::request::is_quarantined;
-use crate::transaction::request::Request;
+use crate::running::request::is_quarantined;
+use crate::running::request::Request;
 
 thread_local! {
     static PACE: Cell<Pace> = const { Cell::new(Pace::new()) };

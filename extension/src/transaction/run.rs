@@ -8,6 +8,12 @@ use chainify_rules::errors::{is_of_a_name, may_be_of_a_name};
 use chainify_sched::cost::Cost;
 use chainify_sqltext::{command, Command, Malformed};
 
+use crate::agreement::agreement_policies;
+use crate::agreement::agreements;
+use crate::agreement::role_organisations;
+use crate::certification::write_sets;
+use crate::definitions::attach;
+use crate::definitions::deploy;
 use crate::ledger::client_role;
 use crate::ledger::outcome::{is_of_the_machine, may_be_of_the_machine, Outcome};
 use crate::ledger::place::At;
@@ -15,23 +21,18 @@ use crate::pg::base::error::PgError;
 use crate::pg::base::raised::{Raised, Wanted};
 use crate::pg::base::role::Role;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::block_settings::seed_random;
+use crate::pg::planner::block_settings::seed_random;
+use crate::pg::run::executor_cache;
+use crate::pg::run::plpgsql;
 use crate::pg::run::step::{self, Undone};
-use crate::pg::run::{executor_cache, plpgsql};
+use crate::planned;
 use crate::rules::agreed_settings;
 use crate::rules::agreeing::Agreeing;
 use crate::rules::determinism;
-use crate::transaction::agreement_policies;
-use crate::transaction::agreements;
-use crate::transaction::attach;
-use crate::transaction::deploy;
-use crate::transaction::planned;
-use crate::transaction::request::Request;
-use crate::transaction::role_organisations;
-use crate::transaction::sequences;
-use crate::transaction::statements::{self, told_whole};
-use crate::transaction::uuids::seed_uuid;
-use crate::transaction::write_sets;
+use crate::running::request::Request;
+use crate::running::uuids::seed_uuid;
+use crate::sequences;
+use crate::sql::statements::{self, told_whole};
 
 const WATCHED: Wanted = Wanted {
     state: |state| may_be_of_the_machine(state) || may_be_of_a_name(state.as_str()),

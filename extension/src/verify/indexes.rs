@@ -11,8 +11,8 @@ use crate::pg::base::cursor::{Cursor, Sees};
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::SpiClient;
 use crate::pg::base::subtransaction::subtransaction;
-use crate::pg::run::index_check;
-use crate::pg::run::index_check::Compared;
+use crate::pg::indexes::check as index_check;
+use crate::pg::indexes::check::Compared;
 use crate::verify::finding::Finding;
 
 /// An index of a relation that holds rows.

@@ -34,8 +34,8 @@ pub enum Phase {
     Internal,
 }
 
-/// What was entered, in one word: hooks ask for each statement, and triggers for each row. Its low
-/// half is the transaction. 0: an ordinary session's statements run.
+/// The phase that was entered, in one word: hooks ask for each statement, and triggers for each
+/// row. Its low half is the transaction. 0: an ordinary session's statements run.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
 const CLIENT: u64 = 1 << 32;
@@ -105,7 +105,7 @@ impl<T> Deref for OfBackend<T> {
     }
 }
 
-/// What a backend knows, each part as long as its comment says.
+/// The knowledge of a backend, each part as long as its comment says.
 pub(crate) struct Backend {
     /// The transaction of an ordinary session.
     pub(crate) session: Session,

@@ -10,7 +10,8 @@ use crate::base::error::{catch_c, PgError};
 use crate::base::lists::nodes;
 use crate::base::outermost;
 use crate::base::spi::Plan;
-use crate::run::{direct_call, executor_cache};
+use crate::run::direct_call;
+use crate::run::executor_cache;
 use crate::tree::constants;
 
 /// A plan kept until dropped.

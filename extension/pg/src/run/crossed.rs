@@ -17,7 +17,7 @@ use pgrx::pg_sys;
 
 use crate::base::error::{take_name, PgError};
 use crate::base::subtransaction::Hooks;
-use crate::run::plan_notes::{self, Subject};
+use crate::planner::plan_notes::{self, Subject};
 
 thread_local! {
     /// Such statements under way.
@@ -48,15 +48,6 @@ pub(crate) const ENDS: Hooks = Hooks {
         DEPTH.set(0);
     },
 };
-
-/// Says of a plan that its statement is such a one.
-///
-/// # Safety
-/// `plan` must be what the planner just made.
-pub(crate) unsafe fn mark(plan: *mut pg_sys::PlannedStmt) {
-    // SAFETY: by the caller's promise.
-    unsafe { plan_notes::mark_first(plan, Subject::Order) }
-}
 
 /// Runs `f`, the executor on a query.
 ///

@@ -1,7 +1,4 @@
-//! Planning and running statements, and loading rows.
-mod agreed_order;
-pub(crate) mod agreed_plans;
-pub mod block_settings;
+//! Running statements, and loading rows.
 pub mod bulk;
 pub(crate) mod bulk_indexes;
 pub(crate) mod client_plan;
@@ -11,16 +8,9 @@ mod cursors;
 pub(crate) mod direct_call;
 pub mod executor_cache;
 pub(crate) mod executor_state;
-mod index_bitmap;
-pub mod index_check;
 pub(crate) mod locked_rows;
-mod own_plans;
-pub(crate) mod plan_notes;
-pub mod planned_access;
-pub mod planning;
 pub mod plpgsql;
 pub(crate) mod resettable_plans;
 pub mod row_changes;
-pub mod session_reads;
 pub mod statement;
 pub mod step;

@@ -11,7 +11,8 @@ use crate::access::plpgsql::records::may_differ;
 use crate::access::plpgsql::{kept, validated};
 use crate::base::error::{attempt, enter, PgError};
 use crate::base::subtransaction::subtransaction;
-use crate::run::{crossed, cursors};
+use crate::run::crossed;
+use crate::run::cursors;
 
 type Running = *mut pg_sys::PLpgSQL_execstate;
 type Function = *mut pg_sys::PLpgSQL_function;

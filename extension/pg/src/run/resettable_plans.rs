@@ -11,7 +11,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 
 use crate::base::lists::nodes;
-use crate::run::plan_notes::has_notes_at_most;
+use crate::planner::plan_notes::has_notes_at_most;
 use crate::tree::tree_walkers::expression_tree_walker;
 
 mod raw {

@@ -1,21 +1,8 @@
 //! The steps from a SQL function of the node to a client's statement, and what each one sets.
 //!
-//! This is the one place that says as whom a line of a block runs, with which rights, under which
-//! settings and at which time, and whether its changes are recorded. What a step leaves open is as
-//! around it.
-//!
-//! | step | role | phase | settings, search_path | time | besides |
-//! |---|---|---|---|---|---|
-//! | `Ledger` | | `Internal` | | | SPI connected |
-//! | `Block` | | | pinned; `public, pg_temp` | of the block | executor states kept, memory bounded |
-//! | `Rehearsal` | | | pinned; `public, pg_temp` | as asked | memory bounded |
-//! | [`transaction`] | | | undone at its end | | errors of the machine noted; undone alone |
-//! | `Client` | the client's | `Client` | | | keeps to the access declared for it |
-//! | `Changes` | the client's | `Client` | | | SPI connected |
-//! | `Rows` | | `Client` | | | |
-//! | `Own` | | `Own` | | | |
-//! | `Deploy` | the administrator's | `Deploy` | | | |
-//! | `Look` | the first superuser | `Internal` | | | |
+//! One place says as whom a line of a block runs, with which rights, under which settings and at
+//! which time, and whether its changes are recorded. It is the function `sets` below, and the table
+//! under "A block's way" in ARCHITECTURE.md. A step leaves all else as it is around it.
 //!
 //! The phase says what becomes of changes of ledger tables ([`Phase`]). The ledger's own SQL names
 //! everything with its schema, under a search_path of its own (invariant X11, `base/spi.rs`).
@@ -31,9 +18,10 @@ use crate::base::raised::{watched, Raised, Wanted};
 use crate::base::role::Role;
 use crate::base::spi::connected;
 use crate::base::subtransaction::subtransaction;
-use crate::run::block_settings::{pinned, pinned_impatiently, settings_undone};
+use crate::planner::block_settings::{pinned, pinned_impatiently, settings_undone};
+use crate::planner::planned_access;
 use crate::run::executor_cache::keeping;
-use crate::run::{planned_access, plpgsql};
+use crate::run::plpgsql;
 
 /// A step, with what differs from one time to the next.
 pub enum Step {
@@ -71,7 +59,7 @@ enum Settings {
     Impatient,
 }
 
-/// What a step sets; nothing: as around it.
+/// The settings of a step; None: as around it.
 struct Sets {
     role: Option<Role>,
     phase: Option<Phase>,
@@ -207,7 +195,7 @@ pub enum Undone {
     WithOthers,
 }
 
-/// Runs `f`, a transaction of a block or an attempt at one. What it failed with, and which of the
+/// Runs `f`, a transaction of a block or an attempt at one. Gives its result, and which of the
 /// `wanted` errors were raised in it, caught or not.
 pub fn transaction<T>(
     undone: Undone,

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 
 use crate::base::backend::BACKEND;
 use crate::base::variadic::{text_value, TextValue};
-use crate::run::block_settings::pinned;
+use crate::planner::block_settings::pinned;
 use crate::session_transaction::run_again;
 
 /// Executes a statement elsewhere, with its values. None: it is to be executed here. Raises its

@@ -20,7 +20,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// a longer pause would only have a session lose to another organisation.
 const PAUSE_DOUBLINGS_MAX: u32 = 4;
 
-/// What is kept of the statement.
+/// The statement, as far as it is kept.
 fn again() -> &'static Again {
     &BACKEND.session.again
 }

@@ -97,8 +97,8 @@ pub(crate) unsafe fn request() {
 /// Only in PostgreSQL's hook for that: in the postmaster, again after a crash restart, before any
 /// other process can look.
 pub(crate) unsafe fn start_up() {
-    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory is
-    // aligned for all of them.
+    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory
+    // is aligned for all of them.
     unsafe {
         let mut found = false;
         let name: *const c_char = TRANCHE.as_ptr();

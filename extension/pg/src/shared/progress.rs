@@ -76,8 +76,8 @@ pub(crate) unsafe fn request() {
 /// Only in PostgreSQL's hook for that: in the postmaster, again after a crash restart, before any
 /// other process can look.
 pub(crate) unsafe fn start_up() {
-    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory is
-    // aligned for all of them.
+    // SAFETY: by the caller's promise. Zeroes are a valid value of every field, and shared memory
+    // is aligned for all of them.
     unsafe {
         let mut found = false;
         let first = pg_sys::ShmemInitStruct(NAME.as_ptr(), size(), &mut found).cast::<u8>();

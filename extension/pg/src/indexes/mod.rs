@@ -1,0 +1,3 @@
+//! Whether an index finds the rows of its table.
+mod bitmap;
+pub mod check;
