@@ -6,9 +6,9 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// soundMS is how long the tables are taken for certified after a repair showed them so and the
-// block came out otherwise all the same. Meanwhile blocks that do so are adopted without a repair,
-// which may scan all tables. Adopting proves the running states each time.
+// soundMS is how long the tables count as certified after a repair found them so, although the
+// block had other effects. In this time further such blocks are adopted without a repair, which may
+// scan all tables. Each adoption proves the running states.
 const soundMS int64 = 10 * 60_000
 
 // adoption is the record of a database that gets other effects than the others.
@@ -19,7 +19,7 @@ type adoption struct {
 
 func (a *adoption) sound(nowMS int64) bool { return nowMS < a.soundUntilMS }
 
-// adopted books a block; shown tells that a repair had shown the tables to be as certified.
+// adopted notes an adopted block; shown: a repair had found the tables as certified.
 func (a *adoption) adopted(number uint64, shown bool, nowMS int64) {
 	a.number = number
 	if shown {
@@ -45,8 +45,8 @@ func (c *Core) adopt(b *wire.OrderedBlock) Action {
 	return Adopt{Block: b, Previous: c.position.Hash, Certified: cert.Hash}
 }
 
-// adopted follows Adopt. While nobody tells the block, it is asked for again and again: no further
-// step could help.
+// adopted handles the end of Adopt. While no organisation sends the block, this one asks again and
+// again, since no further step could help.
 func (c *Core) adopted(e Adopted) {
 	asked := c.op.(Adopt)
 	c.op = nil

@@ -37,7 +37,7 @@ type outcome interface {
 	failure() Failure
 }
 
-// The operations: what they are called, and the block that they are about.
+// The names of the operations, and the blocks that they are about.
 func (a Execute) title() (string, uint64)          { return "execute", a.Block.Number }
 func (a Commit) title() (string, uint64)           { return "commit", a.Number }
 func (a Rollback) title() (string, uint64)         { return "roll back", a.Number }
@@ -88,7 +88,7 @@ func (s *Shell) work(ctx context.Context) {
 	}
 }
 
-// isRetry tells an execution of a block that came out otherwise than certified before.
+// isRetry reports whether the block had other effects than certified at its last execution.
 func (a Execute) isRetry() bool { return a.Certified != wire.Hash{} }
 
 func (a Execute) perform(ctx context.Context, s *Shell) item {
@@ -258,8 +258,8 @@ func obstacleOf(err error) string {
 
 const deviationsLogged = 20
 
-// holdsAll reports an error when blocks cannot be executed from the first one again: stores lose,
-// if any, the oldest.
+// holdsAll returns an error when the store no longer has the first blocks, so that the chain cannot
+// be executed again. A store drops its oldest blocks first.
 func (s *Shell) holdsAll(number uint64) error {
 	for _, n := range []uint64{1, number} {
 		if _, err := s.source.Ordered(n); err != nil {
@@ -278,7 +278,7 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 	return do(ctx)
 }
 
-// failure sorts an error; it is logged here, where it is handled.
+// failure classifies an error, and logs it.
 func (s *Shell) failure(a operation, err error) Failure {
 	f := Unavailable
 	switch {

@@ -7,21 +7,22 @@ import (
 )
 
 // SignedTogetherMax bounds the proposals under one signature, and pathMax the hashes that each
-// carries. Signers to whom a signature is dear may want many. With treeSize, nodes have the least
-// cost. A tree of more saves less of the signature than its longer paths cost, whose bytes every
-// node receives several times, hashes, and keeps.
+// carries. A client with an expensive signature may want many. treeSize is the number at which
+// nodes have the least cost. A larger tree saves less of the signature than its longer paths cost:
+// every node receives these several times, hashes and stores them.
 const (
 	SignedTogetherMax = 1 << pathMax
 	pathMax           = 10
 	treeSize          = 8
 )
 
-// placeBytes is the length of u32 index ‖ u32 size, which stand between the signature of several
-// and the path of one of them.
+// placeBytes is the length of u32 index ‖ u32 size, which stand between the signature and the path
+// of a proposal.
 const placeBytes = 8
 
-// ProposalsSignBytes returns what a client signs of several proposals: "chainify/proposals/1" ‖
-// lp(chain_id) ‖ u32 size ‖ root, that of the tree of their ids, as in a block.
+// ProposalsSignBytes returns the bytes that a client signs for several proposals:
+// "chainify/proposals/1" ‖ lp(chain_id) ‖ u32 size ‖ root, that of the tree of their ids, as in a
+// block.
 func ProposalsSignBytes(chainID string, size uint32, root Hash) []byte {
 	signed := binary.BigEndian.AppendUint32(append([]byte("chainify/proposals/1"), lp(chainID)...), size)
 	return append(signed, root[:]...)
@@ -34,7 +35,7 @@ func SignProposals(key ed25519.PrivateKey, proposals []*Proposal) []*SignedPropo
 	return signTrees(key, proposals, treeSize)
 }
 
-// signTrees signs so many at a time.
+// signTrees signs size proposals at a time.
 func signTrees(key ed25519.PrivateKey, proposals []*Proposal, size int) []*SignedProposal {
 	out := make([]*SignedProposal, 0, len(proposals))
 	for some := range slices.Chunk(proposals, size) {
@@ -52,7 +53,7 @@ func signTrees(key ed25519.PrivateKey, proposals []*Proposal, size int) []*Signe
 	return out
 }
 
-// signTree gives each of several proposals the signature of all.
+// signTree gives each proposal the common signature and its path.
 func signTree(key ed25519.PrivateKey, chainID string, proposals []*SignedProposal) {
 	leaves := make([]Hash, len(proposals))
 	for i, p := range proposals {
@@ -70,8 +71,8 @@ func signTree(key ed25519.PrivateKey, chainID string, proposals []*SignedProposa
 	}
 }
 
-// checkClientSignature refuses what is not of the length of a signature of one proposal, or of one
-// of several at a place that there is.
+// checkClientSignature checks length and place of a signature: of one proposal, or of one among
+// several.
 func checkClientSignature(signature []byte) error {
 	want := signatureBytes
 	if len(signature) >= signatureBytes+placeBytes {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// VoteKind tells what an effect vote says.
+// VoteKind is the kind of an effect vote.
 type VoteKind uint8
 
 const (
@@ -46,8 +46,8 @@ const (
 
 var _ = [1]struct{}{}[voteBytes-78]
 
-// SaltedHash returns what an organisation votes for a LedgerBlockHash. The salt makes a copied vote
-// worthless.
+// SaltedHash returns the value of an organisation's vote for a LedgerBlockHash. The salt makes a
+// copied vote worthless.
 func SaltedHash(p Protocol, organisation string, ledgerBlock Hash) Hash {
 	return hashOf(saltDomain(p), lp(organisation), ledgerBlock[:])
 }
@@ -140,7 +140,7 @@ func DecodeEffectVote(raw []byte) (EffectVote, error) {
 	return v, nil
 }
 
-// decodeParts reads what follows the fields that all votes have.
+// decodeParts reads the part hashes behind the fields that all votes have.
 func decodeParts(raw []byte) (string, error) {
 	rest := raw[voteBytes:]
 	switch raw[0] {
@@ -166,9 +166,9 @@ func decodeParts(raw []byte) (string, error) {
 	return string(rest), nil
 }
 
-// ExtensionSignBytes returns what a validator's key signs for a vote extension. It covers chain,
-// height and CometBFT round only: all else that matters stands in the extension. It is CometBFT's
-// message CanonicalVoteExtension, its length first.
+// ExtensionSignBytes returns the bytes that a validator's key signs for a vote extension. It adds
+// chain, height and CometBFT round alone; the extension itself has everything else. It is
+// CometBFT's message CanonicalVoteExtension, its length first.
 func ExtensionSignBytes(chainID string, height int64, round int32, extension []byte) []byte {
 	out := make([]byte, 0, len(extension)+len(chainID)+32)
 	if len(extension) > 0 {
@@ -185,7 +185,7 @@ func ExtensionSignBytes(chainID string, height int64, round int32, extension []b
 	return protowire.AppendBytes(nil, out)
 }
 
-// checkCertificate checks form and order of a certificate; what it claims is checked against the
+// checkCertificate checks form and order of a certificate. Its votes are checked later, against the
 // ordered state.
 func checkCertificate(c *EffectCertificate) error {
 	if c.Block == 0 {

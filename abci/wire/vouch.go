@@ -32,7 +32,7 @@ type NodeSignature struct {
 	Signature [signatureBytes]byte
 }
 
-// NodeSignBytes returns what an organisation signs: "chainify/node/1" ‖ lp(chain_id) ‖
+// NodeSignBytes returns the bytes that an organisation signs: "chainify/node/1" ‖ lp(chain_id) ‖
 // lp(organisation) ‖ lp(node id).
 func NodeSignBytes(chainID, organisation, nodeID string) []byte {
 	return append(append(append([]byte("chainify/node/1"), lp(chainID)...), lp(organisation)...), lp(nodeID)...)

@@ -8,13 +8,13 @@ import (
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
-// key stands for a row that an EFFECTS transaction names: half a SHA-256, so that nobody finds two
-// rows that count as one.
+// key stands for a row that an EFFECTS transaction names: half a SHA-256, so that nobody can find
+// two rows with one key.
 type key [16]byte
 
-// keysOf gives the rows that a write set names: those that it updates, deletes or saw by table and
-// primary key, an inserted one by all its values. One that two changes name may be there twice.
-// Cost: a SHA-256 for each change and each row seen.
+// keysOf returns the rows that a write set names. Rows that it updates, deletes or saw count by
+// table and primary key, an inserted row by all its values. A row that two changes name may be
+// there twice. Cost: a SHA-256 for each change and each row seen.
 func keysOf(effects []byte) []key {
 	set, err := wire.DecodeWriteSet(effects)
 	if err != nil {
@@ -39,8 +39,8 @@ func keyOf(set *wire.WriteSet, table uint16, row []byte) key {
 	return key(h.Sum(nil)[:16])
 }
 
-// keysOfBlock bounds the rows that EFFECTS transactions of a block name, and so what their turns
-// cost (spec/scheduling.md). The idea is that of Fabric++, section 4.1.2.
+// keysOfBlock bounds the rows that EFFECTS transactions of a block name, and so the cost of their
+// serialization order (spec/scheduling.md). The idea is that of Fabric++, section 4.1.2.
 type keysOfBlock struct {
 	max               int // 0: no limit beside the block's
 	carried, accepted map[key]struct{}
@@ -50,7 +50,8 @@ func newKeysOfBlock(most int) keysOfBlock {
 	return keysOfBlock{most, map[key]struct{}{}, map[key]struct{}{}}
 }
 
-// fits gives the rows that a bundle adds, or says why it may not stand behind those taken.
+// fits returns the rows that a bundle adds, or the reason why it may not follow the accepted
+// bundles.
 func (k *keysOfBlock) fits(b *Bundle) (added map[key]struct{}, err error) {
 	if k.max == 0 {
 		return nil, nil
@@ -77,8 +78,8 @@ func (k *keysOfBlock) carry(added map[key]struct{}) {
 	}
 }
 
-// cuts says of a transaction that it would have the block name too many rows. The first one never
-// does: it could not be ordered otherwise.
+// cuts reports whether a transaction would make the block name too many rows. The first transaction
+// never does, since it could not be ordered otherwise.
 func (k *keysOfBlock) cuts(t transaction) bool {
 	if k.max == 0 || len(k.accepted) == 0 {
 		return false

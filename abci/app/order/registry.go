@@ -26,7 +26,7 @@ func AddressOf(key []byte) Address {
 	return Address(sum[:20])
 }
 
-// Registry is who takes part and under which rules. It never changes and may be shared: a
+// Registry holds the members, keys and rules in force. It never changes and may be shared: a
 // governance change makes another one.
 type Registry struct {
 	record    RegistryRecord
@@ -77,7 +77,8 @@ func NewRegistry(chainID string, g *Genesis, validators []Validator) (*Registry,
 	return record.Open()
 }
 
-// joinOrganisation takes the organisation's validators out of powers.
+// joinOrganisation makes the organisation with its validators' powers, and removes these from
+// powers.
 func joinOrganisation(o GenesisOrganisation, powers map[string]int64) (Organisation, error) {
 	out := Organisation{Name: o.Name, GatewayKey: o.GatewayKey, OrderingOnly: o.OrderingOnly}
 	for _, key := range o.Validators {
@@ -91,7 +92,7 @@ func joinOrganisation(o GenesisOrganisation, powers map[string]int64) (Organisat
 	return out, nil
 }
 
-// Open makes the registry of a record that is a consortium; the error names the field that is not.
+// Open makes a registry from a valid record; the error names the wrong field.
 func (record RegistryRecord) Open() (*Registry, error) {
 	if err := record.validate(); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (record RegistryRecord) Open() (*Registry, error) {
 	return r, nil
 }
 
-// encode gives the registry's bytes as hashed into the AppHash (spec/effect-consensus.md).
+// encode returns the registry's bytes as hashed into the AppHash (spec/effect-consensus.md).
 func (r *Registry) encode() []byte {
 	lp := func(out []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint32(out, uint32(len(s))), s...)
@@ -162,7 +163,7 @@ func (r *Registry) encode() []byte {
 // Hash tells registries apart.
 func (r *Registry) Hash() wire.Hash { return r.hash }
 
-// Record returns what the registry is made of. It must not be changed.
+// Record returns the registry's data, which must not be changed.
 func (r *Registry) Record() RegistryRecord { return r.record }
 
 // ChainID returns the chain this registry belongs to.
@@ -228,7 +229,7 @@ func (r *Registry) votes(name string) bool {
 	return known && !orderingOnly
 }
 
-// OrganisationOf returns whose validator has this address.
+// OrganisationOf returns the organisation whose validator has this address.
 func (r *Registry) OrganisationOf(address []byte) (string, bool) {
 	m, known := r.member(address)
 	if !known {
@@ -245,7 +246,7 @@ func (r *Registry) member(address []byte) (member, bool) {
 	return m, known
 }
 
-// CheckExtension checks the signature of a vote and returns whose it is.
+// CheckExtension checks the signature of a vote and returns the organisation that cast it.
 func (r *Registry) CheckExtension(v *wire.ExtendedVote) (organisation string, err error) {
 	m, known := r.member(v.ValidatorAddress)
 	if !known {

@@ -17,9 +17,9 @@ import (
 // 50 bytes each. It changes in Settle alone.
 type Window struct {
 	height int64 // of the last order block it knows
-	// byExpiry holds ids by the valid_until_height of their transactions, which they are hashes of;
-	// those that expire go together, and their memory with them. They are in order: a snapshot
-	// reads them as they stand.
+	// byExpiry holds ids by the valid_until_height of their transactions. Ids that expire at one
+	// height go together, with their memory. They are sorted, so that a snapshot reads them as they
+	// stand.
 	byExpiry map[uint64]*btree.BTreeG[wire.TxID]
 }
 
@@ -55,7 +55,8 @@ func (w *Window) add(a Accepted) {
 	ids.ReplaceOrInsert(a.ID)
 }
 
-// settle adds what the order block at height accepted and forgets what can no longer be replayed.
+// settle adds the transactions accepted by the order block at height, and forgets those that can no
+// longer be replayed.
 func (w *Window) settle(height int64, added []Accepted) {
 	for _, a := range added {
 		w.add(a)
@@ -66,7 +67,7 @@ func (w *Window) settle(height int64, added []Accepted) {
 	w.height = height
 }
 
-// after gives the ids that expire after a height, by expiry and id, and how many there are.
+// after returns the ids that expire after a height, by expiry and id, and their number.
 func (w *Window) after(height int64) (count int, all iter.Seq[Accepted]) {
 	expiries := slices.DeleteFunc(slices.Sorted(maps.Keys(w.byExpiry)), func(expiry uint64) bool { return expiry <= uint64(height) })
 	for _, expiry := range expiries {

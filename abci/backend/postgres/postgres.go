@@ -29,10 +29,10 @@ type Config struct {
 	DSN          string // libpq keywords or URL, of one or several servers; a member of chainify_node
 	ChainID      string
 	Organisation string
-	// Registry gives who took part in the blocks so far, for verification in the database; it only
-	// grows. nil, and while it gives nil: the database is not told.
+	// Registry returns the registries of all blocks so far, for verification in the database. The
+	// list only grows. nil, or a nil result: the database gets none.
 	Registry func() (*wire.RegistryHistory, error)
-	// StuckAfter bounds for how long one transaction may bring the block down time after time;
+	// StuckAfter bounds the time in which one transaction may fail its block again and again;
 	// default 60 s.
 	StuckAfter time.Duration
 	// SynchronousCommit says what a block's COMMIT waits for before others see its rows,
@@ -40,8 +40,8 @@ type Config struct {
 	SynchronousCommit string
 	// Memory keeps which of the servers is followed; nil: it is forgotten with the process.
 	Memory Memory
-	// Environment takes what the database leans on beside the ledger, each time that it is
-	// connected; nil: nobody wants it. It must not wait.
+	// Environment receives the database's environment at each connection; nil: not called. It must
+	// not wait.
 	Environment func(backend.Environment)
 	// RehearsalLimit bounds the rehearsal of a transaction; default 2 s.
 	RehearsalLimit time.Duration
@@ -74,8 +74,8 @@ type Backend struct {
 	former process
 
 	hosts []host              // of the DSN, for block connections
-	at    atomic.Pointer[pin] // where the block connection leads, or led last
-	// seen is how they stood lately; watching ends what looks.
+	at    atomic.Pointer[pin] // the server of the block connection, or the last one
+	// seen has the latest state of the servers; watching ends the goroutine that looks.
 	seen     atomic.Pointer[backend.Servers]
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -83,15 +83,16 @@ type Backend struct {
 	partRows uint64 // as the constant; fewer in tests
 
 	failing failing
-	// standing is how the ledger stands to other engines, as the database told last on this
-	// connection; empty: not known.
+	// standing says whether the ledger is shared with other engines, by the database's last answer
+	// on this connection; empty: not known.
 	standing string
 	// shared is the last known result of standing, also after a lost connection.
 	shared atomic.Bool
-	// scrubbedFor is the last block that met damage, for which all tables are read once.
+	// scrubbedFor is the last block that met a damaged row. All tables are scrubbed once for each
+	// such block.
 	scrubbedFor uint64
 
-	// told is the registry's history that the database has; nil: none that is sure.
+	// told is the history of registries that the database has; nil: not known.
 	told atomic.Pointer[wire.RegistryHistory]
 }
 
@@ -155,8 +156,8 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// settle gives all connections what the node needs, whatever the server, the database and the role
-// have as defaults. Rows written on other connections than that for blocks (certificates, the
+// settle sets on all connections the settings that the node needs, over the defaults of server,
+// database and role. Rows written on other connections than that for blocks (certificates, the
 // registry, records of deviations) are written again after a crash of the server, so they do not
 // wait for the disk.
 func settle(c *pgconn.Config) {
@@ -185,8 +186,9 @@ func settle(c *pgconn.Config) {
 	}
 }
 
-// settleNewer is what settle cannot say: PostgreSQL 15 refuses a connection that names it.
-// A settings view would take memory or a temporary file, which a server may refuse.
+// settleNewer sets a setting of newer majors. settle cannot, since PostgreSQL 15 refuses a
+// connection that names it. A settings view would take memory or a temporary file, which a server
+// may refuse.
 const settleNewer = `SELECT pg_catalog.set_config('transaction_timeout', '0', false) WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL`
 
 // Position reads the last committed block; it connects first when there is no block connection.
@@ -243,7 +245,7 @@ func (b *Backend) Outcomes(ctx context.Context, ids []wire.TxID) ([]wire.TxResul
 	return found, nil
 }
 
-// Inspect tells the database's health.
+// Inspect returns the database's health.
 func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 	var h backend.Health
 	var age, interval float64
@@ -261,7 +263,7 @@ func (b *Backend) Inspect(ctx context.Context) (backend.Health, error) {
 	return h, nil
 }
 
-// Mirrors implements [backend.Inspector]. Without mirrors nobody is asked.
+// Mirrors implements [backend.Inspector]. Without mirrors it asks no worker.
 func (b *Backend) Mirrors(ctx context.Context) (backend.Mirrors, error) {
 	var m backend.Mirrors
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM chainify.mirrored_tables`).Scan(&m.Wanted)
@@ -304,8 +306,8 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// tellRegistry gives the database who took part in which blocks, when it does not have the newest:
-// it verifies with it. Not in the transaction of a block, which may be rolled back.
+// tellRegistry gives the database the history of registries, which verification needs, unless it
+// has the newest. It must not run in the transaction of a block, which may be rolled back.
 func (b *Backend) tellRegistry(ctx context.Context, on execer) error {
 	if b.cfg.Registry == nil {
 		return nil

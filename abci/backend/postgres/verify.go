@@ -14,8 +14,8 @@ const verifySQL = `SELECT block, what, detail FROM chainify.verify_ledger()
 	UNION ALL SELECT NULL, f.what, concat(f.tbl, ' ', f.key, ': expected ', f.expected, ', found ', f.found)
 	FROM chainify.tables t, LATERAL chainify.verify_table(t.name::regclass) f`
 
-// Verify has a database verify its ledger and tables, and tells what does not hold. The role of dsn
-// is a member of chainify_reader.
+// Verify has a database verify its ledger and tables, and reports the findings. The role of dsn is
+// a member of chainify_reader.
 func Verify(ctx context.Context, dsn string, each func(backend.Finding) error) error {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {

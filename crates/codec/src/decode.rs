@@ -1,5 +1,5 @@
-//! Reads encoded rows and values back, and accepts exactly what the writers of [`crate::value`]
-//! write.
+//! Decodes rows and values, and accepts exactly the encodings that the writers of [`crate::value`]
+//! produce.
 
 use crate::value::{self, element_count, range_flag, Bound};
 use crate::{decimal, json, tag, DecodeError, RowWriter, Tag, ValueError};

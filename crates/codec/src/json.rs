@@ -1,7 +1,7 @@
 //! Canonical JSON: RFC 8785, with numbers as exact decimal text.
 //!
-//! Own parser because common ones turn numbers into doubles, and PostgreSQL's JSON numbers are
-//! exact.
+//! This crate has a parser of its own, because common parsers turn numbers into doubles, and
+//! PostgreSQL's JSON numbers are exact.
 
 use std::borrow::Cow;
 

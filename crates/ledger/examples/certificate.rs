@@ -1,5 +1,5 @@
-//! Signs an effect certificate for tests: what `chainify_node.init` and `store_certificate` take,
-//! as JSON.
+//! Signs an effect certificate for tests. Prints the arguments of `chainify_node.init` and
+//! `store_certificate` as JSON.
 //!
 //! `cargo run -p chainify-ledger --example certificate -- CHAIN_ID BLOCK HASH_HEX ORGANISATION…`
 //! The organisations' consensus keys are SHA-256 of their names: never use this for a real chain.

@@ -9,10 +9,10 @@ use std::ops::Bound;
 use crate::value::{encode, Class, Value, VALUES};
 use crate::{AccessSet, Interval, KeyId, Place, Target, PLACES_MAX};
 
-/// Accesses of a template; with more it is everything.
+/// The most accesses of a template; a statement with more may access everything.
 pub const ACCESSES_MAX: usize = 1_024;
-/// Places that one access stands for; a key that would make more of them bounds nothing, or the
-/// range of its values.
+/// The most places that one access stands for. A key with more alternatives bounds nothing, or only
+/// the range of its values.
 pub const ALTERNATIVES_MAX: usize = PLACES_MAX;
 
 /// Where a value comes from.
@@ -53,8 +53,7 @@ pub enum Limit {
     Upper(Operand, bool),
 }
 
-/// The known values of a key's columns, in order, up to the first of which nothing is
-/// known.
+/// The known values of a key's columns, in order, up to the first column without a known value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLimits {
     /// Which key.
@@ -84,7 +83,7 @@ impl Touched {
         }
     }
 
-    /// Whether they have none in common, and no rows come or go.
+    /// Whether the two sets have no column in common, and no rows come or go.
     pub fn apart(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Only(a), Self::Only(b)) => a.is_disjoint(b),
@@ -191,7 +190,7 @@ impl Template {
                 true => set.write(access.target, place),
                 false => set.read(access.target, place),
             };
-            // One value of one key is what most accesses are.
+            // Most accesses are to one value of one key.
             if let [limits] = &access.limits[..] {
                 match limits.point(values, &mut bytes) {
                     Some(Point::Nowhere) => {}
@@ -206,7 +205,7 @@ impl Template {
 }
 
 impl Access {
-    /// Where, with these values.
+    /// The places of the access, with these values.
     pub(crate) fn places(&self, values: &[Value]) -> Vec<Place> {
         if let [limits] = &self.limits[..] {
             return match limits.intervals(values) {
@@ -366,8 +365,8 @@ fn end_of(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The limits together. One that names values goes before ranges; of several such, the
-/// first.
+/// Combines the limits. A limit with values counts before ranges; of several such, the first
+/// counts.
 fn known(class: Class, limits: &[Limit], values: &[Value]) -> Known {
     let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
     let (mut best, mut ranged) = (Known::Anything, false);

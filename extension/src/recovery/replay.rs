@@ -27,16 +27,16 @@ use crate::recovery::row_repair::put_right;
 use crate::recovery::scrub;
 use crate::running::request::Request;
 
-/// A block as it has to come out again.
+/// A block with the hash that it must have again.
 struct Wanted {
     kept: StoredBlock,
     hash: Hash,
     previous: Hash,
 }
 
-/// Brings tables, history and ledger to what blocks executed again from the newest checkpoint that
-/// bears it out give; CH002 when none does. Returns the rows that differed. Cost: copies the tables
-/// once, and executes the blocks since.
+/// Resets the tables to a checkpoint and executes the blocks since again, from the newest
+/// checkpoint from which they have their certified hashes; CH002 when there is none. Returns the
+/// rows that differed. Cost: copies the tables once, and executes the blocks since.
 pub fn replay(
     client: &SpiClient<'_>,
     number: i64,
@@ -72,8 +72,8 @@ pub fn replay(
     Err(beyond_repair(reasons.join(" ")))
 }
 
-/// Checkpoints of all tables, newest first, after which the list of tables did not change. Where
-/// folding found a false history, which is after the base, only one that has no history before it.
+/// Checkpoints of all tables, newest first, after which the list of tables did not change. If
+/// folding found false history after the base, only a checkpoint without history before it counts.
 fn candidates(client: &SpiClient<'_>, number: i64) -> Vec<i64> {
     let sql = "
         SELECT c.block FROM chainify_ledger.checkpoint c JOIN chainify_ledger.ledger_table t ON t.id = c.table_id
@@ -117,8 +117,8 @@ fn from_checkpoint(
     Ok(())
 }
 
-/// The hashes of the blocks after `from`, followed back from the certified one through the headers
-/// kept.
+/// The hashes of the blocks after `from`, followed back from the certified one through the stored
+/// headers.
 fn wanted(
     client: &SpiClient<'_>,
     from: i64,
@@ -150,8 +150,8 @@ fn wanted(
     Ok(wanted)
 }
 
-/// Puts rows and running state of a table back to those of a checkpoint, which have to hash to what
-/// is kept with it.
+/// Puts rows and running state of a table back to those of a checkpoint. The rows have to hash to
+/// the checkpoint's state.
 fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), PgError> {
     let kept = checkpoints::of_table(client, Sees::Latest, table);
     let kept = kept.iter().find(|kept| kept.block == from);
@@ -169,7 +169,7 @@ fn reset(client: &SpiClient<'_>, table: &LedgerTable, from: i64) -> Result<(), P
     put_right(client, table, from, &told).map(|_| ())
 }
 
-/// Forgets what the ledger keeps of later blocks.
+/// Deletes later blocks from the ledger.
 fn forget_after(tables: &[LedgerTable], from: i64) {
     spi::connected(|| {
         for table in tables {
@@ -226,7 +226,7 @@ fn execute_again(
     }
 }
 
-/// The transactions kept of blocks, as they were when it was opened, read block by block.
+/// Reads the stored transactions block by block, as of the moment when it was opened.
 struct Kept<'c> {
     rows: Cursor<'c>,
     next: Option<(i64, KeptTransaction)>,
@@ -279,7 +279,8 @@ impl<'c> Kept<'c> {
     }
 }
 
-/// Where the rows found are kept until it is known which of them differed.
+/// The name of the table with the rows from before the reset, until the rows that differed are
+/// known.
 fn found_name(table: &LedgerTable) -> String {
     format!("pg_temp.chainify_found_{}", table.id)
 }

@@ -17,9 +17,9 @@ use crate::recovery::certified::{beyond_repair, check_definitions};
 use crate::recovery::cured::Cured;
 use crate::recovery::row_repair::put_rows_right;
 
-/// Takes the ledger back for the sake of block `until`, which came out otherwise; CH002 when its
-/// beginning is not to be had. Cost: two scans of the tables that were attached; what is dropped is
-/// not read.
+/// Takes the ledger back because of block `until`, which had other effects than certified. CH002
+/// when the rows at the beginning are gone. Cost: two scans of the attached tables; dropped objects
+/// are not read.
 pub fn start_over(
     client: &SpiClient<'_>,
     until: i64,

@@ -1,8 +1,8 @@
 //! The global state of the block that this process executes, in one place.
 //!
 //! PostgreSQL calls triggers, hooks, callbacks and SQL functions without a context. So the values
-//! that these record of the block, or have to know of it, cannot be arguments; all others are. A
-//! worker has the state of its part.
+//! that these record or need cannot be arguments; all others are arguments. A worker has the state
+//! of its part.
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ pub struct Open {
     pub parts: usize,
 }
 
-/// Each field with the reason that it is global.
+/// The state of a block; each field says why it is global.
 #[derive(Default)]
 pub struct BlockState {
     /// The changes so far: the triggers on ledger tables record them, and callbacks of
@@ -45,25 +45,25 @@ pub struct BlockState {
     /// The transaction, and how many UUIDs it took: a SQL function that its client calls gives the
     /// next.
     pub uuids: Cell<(Hash, u64)>,
-    /// The access that the transactions of a part have to keep to: those that run a transaction
-    /// know nothing of parts.
+    /// The declared access of the transactions of a part: the code that runs a transaction knows no
+    /// parts.
     pub declared: RefCell<ByTransaction>,
-    /// Objects that the statement of a DEPLOY transaction made: an event trigger tells.
+    /// Objects that the statement of a DEPLOY transaction created: an event trigger records them.
     pub made: RefCell<Vec<Address>>,
-    /// Objects that it dropped: the same.
+    /// Objects that the statement dropped: an event trigger records them.
     pub dropped: RefCell<Vec<Dropped>>,
-    /// Relations whose rows it wrote anew, into another file: the same.
+    /// Relations that the statement rewrote into another file: an event trigger records them.
     pub rewritten: RefCell<Vec<Oid>>,
-    /// The statement itself has begun, and further ones come from functions that it calls: a hook
+    /// The statement itself has begun; further statements come from functions that it calls. A hook
     /// asks.
     pub started: Cell<bool>,
     /// The state root that each DEPLOY transaction left when it last ran. It may run again, in
     /// another subtransaction.
     pub deploy_roots: RefCell<BTreeMap<u32, Hash>>,
-    /// Why a planned transaction failed, by the transaction that executed it: the outcome of that
-    /// one is a success, and has no room for it.
+    /// The error of a planned transaction, by the transaction that executed it. The latter has the
+    /// outcome true, which has no room for an error.
     pub spent: RefCell<BTreeMap<u32, PgError>>,
-    /// A PLAN transaction put the ledger's own tables on the ledger: the seal asks.
+    /// Whether a PLAN transaction put the ledger's own tables on the ledger: the seal asks.
     pub attached_own: Cell<bool>,
     /// Set from the end of the block to that of its database transaction: callbacks of COMMIT and
     /// ROLLBACK ask.

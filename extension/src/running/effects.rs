@@ -15,7 +15,7 @@ pub const ENDS: Hooks = Hooks {
     end: || recorded(Effects::clear),
 };
 
-/// Changes the record of the block's changes.
+/// Runs `f` on the record of the block's changes.
 pub fn record(f: impl FnOnce(&mut Effects)) {
     recorded(f);
 }
@@ -31,12 +31,12 @@ pub fn start_rehearsal() {
     recorded(|e| e.keeps_befores = true);
 }
 
-/// Shows what was recorded.
+/// Runs `f` on the recorded changes, to read them.
 pub fn with<T>(f: impl FnOnce(&Effects) -> T) -> T {
     block(|block| f(&block.effects.borrow()))
 }
 
-/// Whether parts that reported such peaks could together have met the bounds of a block.
+/// Whether parts with these peaks could together have reached the bounds of a block.
 pub fn exceeds_block(changes_peak: u64, bytes_peak: u64) -> bool {
     changes_peak >= CHANGES_MAX as u64 || bytes_peak > BYTES_MAX as u64
 }

@@ -39,7 +39,7 @@ pub struct TextColumn {
 pub struct TextRow<'r> {
     /// None is NULL.
     pub fields: &'r [Option<&'r str>],
-    /// The same as the contents of a DataRow message.
+    /// The same row as the contents of a DataRow message.
     pub message: &'r [u8],
 }
 
@@ -109,8 +109,8 @@ impl TextReader {
 }
 
 impl Call<'_> {
-    /// Rows of the column definition list of the call, `AS t (a integer, …)`, which has to have the
-    /// types of `columns`. `f` gets the sink. Raises 42804 when it has others.
+    /// Returns rows for the call's column definition list, `AS t (a integer, …)`, which must have
+    /// the types of `columns`. `f` gets the sink. Raises 42804 for other types.
     pub fn text_rows(
         &mut self,
         columns: &[TextColumn],

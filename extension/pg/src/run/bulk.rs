@@ -1,4 +1,5 @@
-//! Many rows into one table, as COPY does: multi-insert into the heap, then the indexes.
+//! Inserts many rows into one table, as COPY does: multi-insert into the heap, then into the
+//! indexes.
 use std::marker::PhantomData;
 
 use pgrx::pg_sys;
@@ -31,7 +32,7 @@ mod raw {
 const BATCH: usize = 256;
 
 /// An insertion in progress. Fires no trigger and checks no constraint but unique indexes: for the
-/// ledger's own tables. Rows are copied from what is borrowed for `'s`.
+/// ledger's own tables. Stored rows to copy from are borrowed for `'s`.
 pub struct BulkInsert<'s> {
     relation: Relation,
     types: Vec<pg_sys::Oid>,
@@ -43,7 +44,7 @@ pub struct BulkInsert<'s> {
     stores: PhantomData<&'s TupleStore>,
 }
 
-/// One row being filled, column by column from 1; what is not set is NULL.
+/// One row being filled, column by column from 1; columns that are not set are NULL.
 pub struct NewRow<'a, 's> {
     slot: *mut pg_sys::TupleTableSlot,
     types: &'a [pg_sys::Oid],

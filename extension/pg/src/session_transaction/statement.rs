@@ -12,7 +12,8 @@ pub struct Statement {
     pub writes: Vec<pg_sys::Oid>,
     /// The tables of which it locks rows.
     pub locks_rows: Vec<pg_sys::Oid>,
-    /// It may run any other: it calls a function that is not PostgreSQL's own, or is CALL or DO.
+    /// Whether it may run further statements: it calls a function that is not PostgreSQL's own, or
+    /// is CALL or DO.
     pub may_run_others: bool,
 }
 
