@@ -199,6 +199,23 @@ func (h Home) LoadGenesis() (*files.Genesis, *order.Genesis, error) {
 	return doc, state, err
 }
 
+// Founded reads a home's genesis, and the registry that it founds.
+func (h Home) Founded() (*files.Genesis, *order.Genesis, *order.Registry, error) {
+	doc, state, err := h.LoadGenesis()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	validators := make([]order.Validator, len(doc.Validators))
+	for i, v := range doc.Validators {
+		validators[i] = order.Validator{Key: v.PubKey.Bytes(), Power: v.Power}
+	}
+	registry, err := order.NewRegistry(doc.ChainID, state, validators)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", h.Genesis(), err)
+	}
+	return doc, state, registry, nil
+}
+
 // ReadGenesis reads and checks a genesis file.
 func ReadGenesis(path string) (*files.Genesis, *order.Genesis, error) {
 	doc, err := files.ReadGenesis(path)

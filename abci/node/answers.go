@@ -27,6 +27,23 @@ func (n *node) registry() *order.Registry {
 	return n.founded
 }
 
+// waitingRegistry is the registry that the accepted change which waits leads to; nil: none waits.
+func (n *node) waitingRegistry() *order.Registry {
+	status, ok := n.app.Status()
+	if !ok || status.Governance.Waiting == nil {
+		return nil
+	}
+	change, err := wire.DecodeGovernanceChange(status.Governance.Waiting)
+	if err != nil {
+		return nil
+	}
+	next, err := n.registry().After(change)
+	if err != nil { // it came into force just now
+		return nil
+	}
+	return next
+}
+
 // next is the height that is decided next, as far as the application has come.
 func (n *node) next() int64 {
 	if n.app == nil {
@@ -88,7 +105,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	out := &wire.StatusResponse{
 		Organisation: n.opt.Config.Organisation, ChainId: n.founded.ChainID(), Version: n.opt.Version,
 		Height: n.height.Load(), LastOrdered: n.app.LastOrdered(), LastCertified: n.app.LastCertified(),
-		LastCommitted: s.LastCommitted, State: s.State, Reason: s.Reason, Peers: n.order.peers(),
+		LastCommitted: s.LastCommitted, State: s.State, Reason: s.Reason, Peers: n.order.Peers(),
 		Organisations: uint32(len(registry.Organisations())), Consent: uint32(registry.Consent()),
 		Outside: !known || !orderingOnly && n.keys.Gateway() == nil,
 	}
@@ -99,10 +116,10 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 	_, ofTheOrder := n.app.OrderEvidence()
 	out.Evidence = n.app.EvidenceCount() + ofTheOrder
 	out.Environment = n.environmentStatus()
-	switch stopped, silent := n.silence.why(n.keys.counts(), n.next()); {
+	switch stopped, silent := n.guards.Why(n.keys.Counting(), n.next()); {
 	case stopped && !n.standby:
 		out.State, out.Reason = "signed_elsewhere", silent.Error()
-	case n.order.catchingUp():
+	case n.order.CatchingUp():
 		out.State = "catching_up"
 	case n.standby:
 		out.State, out.Outside = "standby", false
@@ -116,7 +133,7 @@ func (n *node) status(context.Context) *wire.StatusResponse {
 
 // environmentStatus is how the environments of other organisations' databases differ from this one.
 func (n *node) environmentStatus() (out []*wire.EnvironmentDifference) {
-	found := n.order.environments(n)
+	found := n.order.Environments()
 	for _, organisation := range slices.Sorted(maps.Keys(found)) {
 		for _, d := range found[organisation] {
 			out = append(out, &wire.EnvironmentDifference{Organisation: organisation, Name: d.Name, Own: d.Own, Other: d.Other})

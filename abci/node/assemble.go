@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/chainify-db/chainify/abci/app"
-	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/mariadb"
+	"github.com/chainify-db/chainify/abci/comet"
+	"github.com/chainify-db/chainify/abci/comet/keyring"
 	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/comet/signer"
+	"github.com/chainify-db/chainify/abci/comet/votelog"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/engines"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
+	"github.com/chainify-db/chainify/abci/nodestore"
+	"github.com/chainify-db/chainify/abci/takeover"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -42,21 +45,20 @@ func (n *node) assemble() error {
 	if err := n.openHome(); err != nil {
 		return err
 	}
-	if err := errors.Join(n.keys.check(), n.assembleDatabase()); err != nil {
+	if err := errors.Join(n.keys.Check(), n.assembleDatabase()); err != nil {
 		return err
 	}
 	limits := n.opt.Config.GatewayLimits()
 	limits.BundleTransactions = min(limits.BundleTransactions, n.founded.Parameters().BlockTransactionsMax)
+	n.order = comet.Order(comet.NewInside())
 	if n.opt.Beside {
-		n.order = newBeside(n)
-	} else {
-		n.order = &ordering{ending: make(chan struct{})}
+		n.order = comet.NewBeside()
 	}
-	n.silence.attach(n.order)
+	n.guards.Attach(n.order)
 	n.metrics = n.newMetrics()
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
-		ClientRole: n.clientRole, Suspended: n.suspended, Refused: n.refused, Shares: n.shares, BlockKeys: n.blockKeys, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.catchingUp, Watch: n.metrics,
+		ClientRole: n.clientRole, Suspended: n.suspended, Refused: n.refused, Shares: n.shares, BlockKeys: n.blockKeys, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.CatchingUp, Watch: n.metrics,
 		Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
@@ -79,15 +81,18 @@ func (n *node) assemble() error {
 func (n *node) openKeys() (err error) {
 	var remote *signer.Key
 	if address := n.opt.Config.Consensus.SignerListen; address != "" {
-		quiet := newCometLog(n.log.With("part", "signer"), slog.LevelError, new(atomic.Bool), func(string) {})
-		if remote, err = signer.OpenRemote(address, n.founded.ChainID(), quiet); err != nil {
+		if remote, err = signer.OpenRemote(address, n.founded.ChainID(), comet.NewLog(n.log.With("part", "signer"), slog.LevelError)); err != nil {
 			return err
 		}
 	}
-	if n.silence, err = newSilence(n); err != nil {
+	if n.guards, err = keyring.NewGuards(n.opt.Home, n.founded.ChainID(), n.registry, n.log.With("part", "signing")); err != nil {
 		return err
 	}
-	if n.keys, err = newKeys(n, remote); err != nil {
+	n.keys, err = keyring.Open(keyring.Options{
+		Home: n.opt.Home, Config: n.opt.Config, Standby: n.standby, Registry: n.registry, Guards: n.guards,
+		Newer: n.newerProtocol, Next: n.next, Remote: remote, Log: n.log,
+	})
+	if err != nil {
 		return err
 	}
 	n.signer = n.keys
@@ -97,25 +102,14 @@ func (n *node) openKeys() (err error) {
 	return nil
 }
 
-func (n *node) loadGenesis() error {
-	doc, state, err := n.opt.Home.LoadGenesis()
-	if err != nil {
-		return err
-	}
-	validators := make([]order.Validator, len(doc.Validators))
-	for i, v := range doc.Validators {
-		validators[i] = order.Validator{Key: v.PubKey.Bytes(), Power: v.Power}
-	}
-	if n.founded, err = order.NewRegistry(doc.ChainID, state, validators); err != nil {
-		return fmt.Errorf("%s: %w", n.opt.Home.Genesis(), err)
-	}
-	n.doc = genesisDoc{doc: doc, state: state}
-	return nil
+func (n *node) loadGenesis() (err error) {
+	n.genesis, n.genesisState, n.founded, err = n.opt.Home.Founded()
+	return err
 }
 
 // openStore opens the node's store, and finds in it who takes part by now.
 func (n *node) openStore() (err error) {
-	if n.store, err = openOwnStore(n.opt.Home.Data()); err != nil {
+	if n.store, err = nodestore.Open(n.opt.Home.Data()); err != nil {
 		return fmt.Errorf("open the node's store (does another node run on this home?): %w", err)
 	}
 	stored, err := app.NewStore(n.store).Registry()
@@ -156,7 +150,7 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := engines.Open(engines.Options{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		SynchronousCommit: c.SynchronousCommit, Memory: memory{n.store},
+		SynchronousCommit: c.SynchronousCommit, Memory: nodestore.Memory{DB: n.store},
 		Registry:    n.registryHistory, // connected after the application is made
 		Environment: n.environments.Tell,
 		Scrubbing:   mariadb.Scrubbing{Every: time.Duration(c.ScrubInterval), RowsPerSecond: c.ScrubRate},
@@ -178,9 +172,9 @@ func (n *node) newMetrics() *metrics.Metrics {
 		},
 		Suspended: func() int { s, _ := n.app.Status(); return len(s.Suspended) },
 		Offences:  n.conduct.Offences,
-		Oldest:    n.order.oldest,
+		Oldest:    n.order.Oldest,
 		Keep:      n.opt.Config.Retention.OrderBlocks,
-		Lane:      n.order.laneCounts,
+		Lane:      n.order.LaneCounts,
 	}
 	standing.Database, _ = n.backend.(backend.Inspector)
 	return metrics.New(n.founded.Organisations(), standing)
@@ -248,7 +242,7 @@ func (n *node) assembleEffects() error {
 			Steps: steps, FullBlocksMax: uint64(max(c.Recovery.FullBlocksMax, 0)), FullNoticeMS: time.Duration(c.Recovery.FullNotice).Milliseconds(),
 			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
-		Backend: n.backend, Outcomes: n.gateway, Memory: memory{n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
+		Backend: n.backend, Outcomes: n.gateway, Memory: nodestore.Memory{DB: n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
 		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
 			n.app.Ran(transactions, took, slow)
 		},
@@ -279,7 +273,7 @@ func (n *node) assembleEffects() error {
 // retention is which order blocks this node keeps.
 func (n *node) retention() app.Retention {
 	r := app.Retention{
-		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: n.order.oldest, Aged: n.order.aged,
+		Keep: n.opt.Config.Retention.OrderBlocks, Snapshots: n.opt.Config.Retention.Snapshots, Oldest: n.order.Oldest, Aged: n.order.Aged,
 	}
 	if n.backend != nil {
 		r.Executed = func() uint64 {
@@ -300,7 +294,7 @@ func (n *node) assembleOrder() error {
 	}
 	n.app, err = app.New(app.Options{
 		Store: app.NewStore(n.store), Effects: tee{Shell: n.effects, node: n}, Organisation: n.opt.Config.Organisation,
-		Retention: n.retention(), Joining: n.joining(), Snapshot: n.tellTrust, Knows: n.opt.Knows, Stop: n.stopForNewer, Hold: n.order.hold,
+		Retention: n.retention(), Joining: n.joining(), Snapshot: n.tellTrust, Knows: n.opt.Knows, Stop: n.stopForNewer, Hold: n.order.Hold,
 		VoteTimeout: time.Duration(n.opt.Config.Effects.VoteTimeout), Mempool: n.order, Gather: time.Duration(n.opt.Config.Consensus.Gather), Logger: n.log.With("part", "order"),
 	})
 	if err != nil {
@@ -310,10 +304,10 @@ func (n *node) assembleOrder() error {
 		return err
 	}
 	n.effects.Attach(n.app)
-	if err := errors.Join(n.order.open(n), n.newerProtocol()); err != nil {
+	if err := errors.Join(n.order.Open(n.orderOptions()), n.newerProtocol()); err != nil {
 		return err
 	}
-	votes, err := n.order.voted(n)
+	votes, err := n.order.Voted()
 	if err != nil {
 		return err
 	}
@@ -321,34 +315,54 @@ func (n *node) assembleOrder() error {
 	if err != nil {
 		return err
 	}
-	n.effects.Voted(append(lost, votes.votes...))
-	n.decided(n.order.height(), nil)
+	n.effects.Voted(append(lost, votes.Votes...))
+	n.decided(n.order.Height(), nil)
 	return n.app.SetBlocks(n.order)
 }
 
+// orderOptions is what CometBFT works with.
+func (n *node) orderOptions() comet.Options {
+	return comet.Options{
+		Home: n.opt.Home, Config: n.opt.Config, Genesis: n.genesis, Founded: n.founded, Store: n.store, Log: n.log,
+		App: n.app, Keys: n.keys, Guards: n.guards, Signer: n.signer,
+		Registry: n.registry, Waiting: n.waitingRegistry, Decided: n.height.Load, Next: n.next,
+		Conduct: n.conduct, Environments: n.environments, State: n.peers, Agreements: n.asking, Knows: n.knows(),
+		Join: n.join, Failed: n.fail, TakeMetrics: metrics.TakeCometBFT,
+		Between: n.opt.Application, Header: n.opt.Header, Lane: n.opt.Lane,
+	}
+}
+
+// fail has the node end, since CometBFT's consensus ended by itself.
+func (n *node) fail(why string) {
+	select {
+	case n.failed <- why:
+	default:
+	}
+}
+
 // assembleLostVotes returns votes of an earlier node that are known.
-func (n *node) assembleLostVotes(own ownVoted) ([]wire.EffectVote, error) {
-	n.lost = &lostVotes{
-		memory: memory{n.store}, log: n.log.With("part", "effects"), tell: n.effects.VotesUnknown,
-		ordered: func() effects.Unknown {
+func (n *node) assembleLostVotes(own votelog.Own) ([]wire.EffectVote, error) {
+	lost := takeover.NewLostVotes(takeover.LostVotesOptions{
+		Store: n.store, Log: n.log.With("part", "effects"), Tell: n.effects.VotesUnknown,
+		Pending: func() effects.Unknown {
 			if _, _, pending := n.app.Voting(); pending.Number > 0 {
 				return effects.Unknown{Number: pending.Number, Round: pending.Round}
 			}
 			return effects.UpTo(n.app.LastOrdered())
 		},
-		onChain: func() []wire.EffectVote {
+		OnChain: func() []wire.EffectVote {
 			if vote, voted := n.app.VotedOn(n.opt.Config.Organisation); voted {
 				return []wire.EffectVote{vote}
 			}
 			return nil
 		},
-	}
-	votes, err := n.lost.start()
+	})
+	votes, err := lost.Start()
 	if err == nil {
 		if n.backend != nil { // without a database the node votes on nothing
-			n.lost.compare(own, n.keys.lastSigned())
+			lost.Compare(own, n.keys.LastSigned())
 		}
-		n.silence.follow(n.keys.counts(), n.lost)
+		n.guards.Follow(n.keys.Counting(), lost)
 	}
 	return votes, err
 }

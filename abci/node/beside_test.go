@@ -3,22 +3,17 @@ package node
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	dbm "github.com/cometbft/cometbft-db"
-	abci "github.com/cometbft/cometbft/abci/types"
 	cmtlog "github.com/cometbft/cometbft/libs/log"
 	cometnode "github.com/cometbft/cometbft/node"
-	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 
@@ -238,47 +233,6 @@ func TestFourNodesAgreeBesideCometBFT(t *testing.T) {
 	}
 }
 
-func TestANodeIsLetInByItsNameAlone(t *testing.T) {
-	nodes := newNetwork(t, "acme", "bolt")
-	peer, err := nodes[1].home.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(string(nodes[0].home))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := assembled(t, nodes[0], c)
-	admits := n.order.(*beside).admits
-	if err := admits.admitsID(peer.ID()); err != nil {
-		t.Errorf("a peer of the configuration: %v", err)
-	}
-	stranger := p2p.ID(strings.Repeat("ab", 20))
-	if err := admits.admitsID(stranger); err == nil {
-		t.Error("a stranger is let in")
-	}
-	if err := os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(string(stranger)+" # by word of mouth\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := admits.admitsID(stranger); err != nil {
-		t.Errorf("a node that the operator names: %v", err)
-	}
-	// An organisation that was seen, and is in the registry no more.
-	gone := wire.Vouch{Organisation: "gone"}
-	gone.Sign([]byte("a key"), make([]byte, 64))
-	if err := admits.keep(peer.ID(), "", gone.String()); err != nil {
-		t.Fatal(err)
-	}
-	if err := admits.admitsID(peer.ID()); err == nil || !strings.Contains(err.Error(), "not a member") {
-		t.Errorf("a peer whose organisation left: %v", err)
-	}
-	// A peer's vouch is kept only when a member's key signed it.
-	admits.learn([]remote.Peer{{ID: string(peer.ID()), Moniker: "bolt"}})
-	if kept, err := admits.kept(peer.ID()); err != nil || kept != gone.String() {
-		t.Errorf("kept %q, %v", kept, err)
-	}
-}
-
 // assembled is a node of a home that is not started.
 func assembled(t *testing.T, r *runner, c config.Config) *node {
 	t.Helper()
@@ -289,111 +243,6 @@ func assembled(t *testing.T, r *runner, c config.Config) *node {
 	}
 	t.Cleanup(func() { _ = n.close() })
 	return n
-}
-
-func TestKeptBlocksBeginWithThePendingOne(t *testing.T) {
-	b := bodies{db: dbm.NewMemDB()}
-	if err := b.open(); err != nil {
-		t.Fatal(err)
-	}
-	for height := int64(1); height <= 9; height++ {
-		below := height // nothing is pending
-		if height > 5 {
-			below = 5 // block 5 is
-		}
-		if err := b.keep(height, [][]byte{{byte(height)}}, below); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := bodies{db: b.db} // as after a restart
-	if err := again.open(); err != nil || again.oldest != 5 {
-		t.Fatalf("the oldest is %d, %v", again.oldest, err)
-	}
-	for height := int64(1); height <= 10; height++ {
-		txs, err := again.load(height)
-		if err != nil || (txs != nil) != (height >= 5 && height <= 9) || again.has(height) != (txs != nil) {
-			t.Errorf("block %d: %v, %v", height, txs, err)
-		}
-	}
-	if err := again.keep(10, nil, 10); err != nil {
-		t.Fatal(err)
-	}
-	if txs, err := again.load(10); err != nil || txs == nil || len(txs) > 0 {
-		t.Errorf("an empty block: %v, %v", txs, err)
-	}
-	if again.has(5) {
-		t.Error("a block that nobody needs stays")
-	}
-}
-
-func TestOwnVotesOutliveTheProcess(t *testing.T) {
-	o := ownVotes{db: dbm.NewMemDB()}
-	if votes, err := o.open(); err != nil || len(votes) != 0 {
-		t.Fatalf("%v, %v", votes, err)
-	}
-	vote := func(number uint64, hash byte) wire.EffectVote {
-		return wire.NewEffectsVote(wire.Key{Number: number}, "acme", wire.Hash{hash})
-	}
-	const all = 3 * votedMax
-	for number := uint64(1); number <= all; number++ {
-		for _, hash := range []byte{1, 2} { // the first word counts
-			v := vote(number, hash)
-			if err := o.keep(v.Encode()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := o.keep([]byte{1}); err == nil {
-		t.Error("garbage is kept")
-	}
-	again := ownVotes{db: o.db}
-	votes, err := again.open()
-	if err != nil || len(votes) != votedMax || len(o.of) > 2*votedMax {
-		t.Fatalf("%d votes, %d known, %v", len(votes), len(o.of), err)
-	}
-	for i, v := range votes {
-		if want := vote(uint64(all-votedMax+1+i), 1); v != want {
-			t.Errorf("vote %d is %v, want %v", i, v, want)
-		}
-	}
-	if !slices.Contains(votes, vote(all, 1)) {
-		t.Error("the newest vote is missing")
-	}
-}
-
-// voter is an application with a vote.
-type voter struct {
-	abci.BaseApplication
-	vote []byte
-}
-
-func (v voter) ExtendVote(context.Context, *abci.RequestExtendVote) (*abci.ResponseExtendVote, error) {
-	return &abci.ResponseExtendVote{VoteExtension: v.vote}, nil
-}
-
-// full is a store whose disk is full.
-type full struct{ dbm.DB }
-
-func (full) SetSync(_, _ []byte) error { return errors.New("no space left on device") }
-
-// E5: CometBFT gets no vote that the disk does not hold.
-func TestAVoteIsKeptBeforeCometBFTHasIt(t *testing.T) {
-	v := wire.NewEffectsVote(wire.Key{Number: 7}, "acme", wire.Hash{1})
-	for name, db := range map[string]dbm.DB{"kept": dbm.NewMemDB(), "not kept": full{dbm.NewMemDB()}} {
-		b := &beside{n: &node{log: slog.New(slog.DiscardHandler)}, votes: ownVotes{db: db}}
-		if _, err := b.votes.open(); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := besideApp{voter{vote: v.Encode()}, b}.ExtendVote(context.Background(), &abci.RequestExtendVote{})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		again := ownVotes{db: db}
-		votes, err := again.open()
-		if err != nil || slices.Contains(votes, v) != (name == "kept") || len(answer.VoteExtension) > 0 != (name == "kept") {
-			t.Errorf("%s: stored %v, given %x, %v", name, votes, answer.VoteExtension, err)
-		}
-	}
 }
 
 // asksToSign is a CometBFT of the home that asks its signer and does nothing else, until end.

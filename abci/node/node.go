@@ -11,19 +11,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	dbm "github.com/cometbft/cometbft-db"
-	abci "github.com/cometbft/cometbft/abci/types"
-	"github.com/cometbft/cometbft/types"
-
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet"
+	"github.com/chainify-db/chainify/abci/comet/files"
+	"github.com/chainify-db/chainify/abci/comet/keyring"
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/effects"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
+	"github.com/chainify-db/chainify/abci/nodestore"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -41,13 +41,13 @@ type Options struct {
 	Ready func()
 	// Application is put between CometBFT and the node's own application; nil: nothing is. For
 	// tests of organisations that lie.
-	Application func(abci.Application) abci.Application
+	Application func(comet.Application) comet.Application
 	// Signer is put between CometBFT and the keys of the home; nil: nothing is. For tests of what a
 	// node signs.
-	Signer func(types.PrivValidator) types.PrivValidator
+	Signer func(comet.Signer) comet.Signer
 	// Header is put between the node and those that ask it for headers; nil: nothing is. For the
 	// same tests.
-	Header func(*types.LightBlock) *types.LightBlock
+	Header func(*comet.LightBlock) *comet.LightBlock
 	// Lane is for tests of the express lane.
 	Lane lane.Options
 	// Knows is the newest version of the protocol that the node knows; 0: wire.ProtocolVersion. For
@@ -59,7 +59,6 @@ const (
 	settleLimit = 3 * time.Second // for the open block, at the end
 	lookEvery   = 2 * time.Second // whether the scrubber of an idle database found something
 	settlePoll  = 20 * time.Millisecond
-	stopLimit   = 10 * time.Second // for CometBFT
 	// agreementLimit bounds how long a client waits for other organisations' agreement, and how
 	// long this one decides.
 	agreementLimit = 5 * time.Second
@@ -74,14 +73,14 @@ type node struct {
 	opt          Options
 	log          *slog.Logger
 	founded      *order.Registry // at the start, or by the genesis: chain and parameters do not change
-	doc          genesisDoc
-	keys         *keys
-	signer       types.PrivValidator // keys, as CometBFT asks them
-	silence      *silence
-	lost         *lostVotes
+	genesis      *files.Genesis
+	genesisState *order.Genesis
+	keys         *keyring.Keyring
+	signer       comet.Signer // keys, as CometBFT asks them
+	guards       *keyring.Guards
 	backend      backend.Backend // nil: ordering only
 	standby      bool            // the node keeps the order alone (Home.Standby)
-	store        dbm.DB
+	store        nodestore.DB
 	gateway      *gateway.Gateway
 	effects      *effects.Shell
 	peers        *peers.Reactor    // nil: ordering only
@@ -89,7 +88,7 @@ type node struct {
 	conduct      *peers.Conduct
 	environments *peers.Environments
 	app          *app.App
-	order        orderer
+	order        comet.Order
 	join         *config.Join // how the node joins the order; nil: it has it, or fetches all of it
 	metrics      *metrics.Metrics
 	// height is that of the last block decided.

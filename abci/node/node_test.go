@@ -16,7 +16,6 @@ import (
 	"time"
 
 	abci "github.com/cometbft/cometbft/abci/types"
-	"github.com/cometbft/cometbft/p2p"
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
@@ -637,36 +636,5 @@ func TestSecondNodeOnAHomeIsRefused(t *testing.T) {
 	err = Run(context.Background(), Options{Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend()})
 	if err == nil || !strings.Contains(err.Error(), "another node") {
 		t.Fatalf("error %v", err)
-	}
-}
-
-func TestConsensusFailureEndsTheNode(t *testing.T) {
-	failed := make(chan string, 1)
-	var log lockedBuffer
-	n := &ordering{}
-	l := newCometLog(slog.New(slog.NewTextHandler(&log, nil)), slog.LevelError, &n.stopping, func(why string) { failed <- why })
-	l.With("module", "consensus").Error(consensusFailure, "err", errors.New("apply block 7"), "stack", "…")
-	if why := <-failed; why != "apply block 7" {
-		t.Errorf("reason %q", why)
-	}
-	l.Info("not shown")
-	l.Error("shown", "height", 3)
-	n.stopping.Store(true)
-	l.Error("a closed connection")
-	if s := log.String(); strings.Contains(s, "not shown") || !strings.Contains(s, "height=3") || strings.Contains(s, "closed") {
-		t.Errorf("log:\n%s", s)
-	}
-}
-
-// Of two nodes one dials; the other one only when that does not succeed.
-func TestOneOfTwoNodesDials(t *testing.T) {
-	small, great := p2p.ID(strings.Repeat("1", 40)), p2p.ID(strings.Repeat("a", 40))
-	for apart := 1; apart <= otherSideDials; apart++ {
-		if !dials(small, great, apart) || dials(great, small, apart) {
-			t.Errorf("apart at %d looks: the smaller one dials %v, the other one %v", apart, dials(small, great, apart), dials(great, small, apart))
-		}
-	}
-	if !dials(great, small, otherSideDials+1) {
-		t.Error("the one that is not reached never dials")
 	}
 }

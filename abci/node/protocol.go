@@ -27,16 +27,6 @@ func (n *node) stopForNewer(why error) {
 	}
 }
 
-// hold keeps CometBFT from a block that this program cannot judge, until the node stops. CometBFT
-// would end the process if it could not apply a block that it fetched, so there it is held for
-// good; the block is applied at the next start.
-func (o *ordering) hold() {
-	<-o.ending
-	if o.catchingUp() {
-		select {}
-	}
-}
-
 // protocol is the node's knowledge of the versions of the protocol, by organisation the oldest
 // program among its connected nodes.
 func (n *node) protocol(order app.Status) *wire.ProtocolStatus {
@@ -44,7 +34,7 @@ func (n *node) protocol(order app.Status) *wire.ProtocolStatus {
 	if u := order.Upgrade; u != nil {
 		out.Next, out.NextHeight = u.Version, uint64(u.Height)
 	}
-	oldest := n.order.programs()
+	oldest := n.order.Programs()
 	for _, o := range n.registry().Record().Organisations {
 		if o.Name != n.opt.Config.Organisation {
 			out.Organisations = append(out.Organisations, &wire.ProtocolStatus_Knows{Organisation: o.Name, Version: oldest[o.Name]})

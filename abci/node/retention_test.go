@@ -84,7 +84,7 @@ func blocksOf(t *testing.T, home config.Home) (oldest, newest int64) {
 	t.Helper()
 	settings := comet.DefaultConfig()
 	settings.SetRoot(string(home))
-	db, err := openStore(&comet.DBContext{ID: "blockstore", Config: settings})
+	db, err := comet.DefaultDBProvider(&comet.DBContext{ID: "blockstore", Config: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

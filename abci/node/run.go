@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/comet"
 )
 
 // running owns the goroutines of a node's parts. Each part is waited for.
@@ -27,6 +28,16 @@ func newRunning(ctx context.Context) *running {
 	r.parts, r.inner = errgroup.WithContext(inner)
 	r.endParts, r.endEffects = endParts, endEffects
 	return r
+}
+
+// order is how the parts of the order run.
+func (r *running) order() comet.Parts {
+	return comet.Parts{
+		Run: func(part func(context.Context)) {
+			r.parts.Go(func() error { part(r.inner); return nil })
+		},
+		Lasting: r.lasting,
+	}
 }
 
 // run starts everything, waits until ctx ends or a part fails, and stops everything.
@@ -67,7 +78,7 @@ func (n *node) start(r *running, d *doors) error {
 		archived, err = n.archiving()
 	}
 	if err == nil {
-		err = n.order.start(n, r)
+		err = n.order.Start(r.order())
 	}
 	if err != nil {
 		return err

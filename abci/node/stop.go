@@ -11,7 +11,7 @@ import (
 func (n *node) stop(r *running) error {
 	defer r.endEffects()
 	r.endParts()
-	err := errors.Join(clean(r.parts.Wait()), n.order.stop(n.log))
+	err := errors.Join(clean(r.parts.Wait()), n.order.Stop())
 	r.endEffects()
 	return errors.Join(err, clean(r.effects.Wait()))
 }
@@ -45,10 +45,10 @@ func (n *node) settle(ctx context.Context) {
 func (n *node) close() error {
 	var errs []error
 	if n.order != nil {
-		n.order.close()
+		n.order.Close()
 	}
 	if n.keys != nil {
-		errs = append(errs, n.keys.close())
+		errs = append(errs, n.keys.Close())
 	}
 	if n.backend != nil {
 		errs = append(errs, n.backend.Close())

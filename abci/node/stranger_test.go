@@ -17,6 +17,8 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/comet/admission"
+	"github.com/chainify-db/chainify/abci/comet/dial"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -168,7 +170,7 @@ func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 	goesOn := func() { // for longer than a connection with old keys is left
 		t.Helper()
 		eventually(t, patience, "the change is in force", func() bool { s := status(t, clients[0]); return s.Changes == 1 && !s.ChangeWaits })
-		for end := time.Now().Add(farewell + 4*redialEvery); time.Now().Before(end); {
+		for end := time.Now().Add(admission.Farewell + 4*dial.Every); time.Now().Before(end); {
 			execute(t, clients[0], "SELECT 2")
 			execute(t, clients[1], "SELECT 3")
 		}

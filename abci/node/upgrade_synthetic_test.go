@@ -8,6 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/nodestore"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -97,7 +98,7 @@ func knownTo(t *testing.T, c *gateway.Client) map[string]uint32 {
 // store of a node that was stopped.
 func certifiedUnder(t *testing.T, r *runner, block uint64) wire.Protocol {
 	t.Helper()
-	db, err := openOwnStore(r.home.Data())
+	db, err := nodestore.Open(r.home.Data())
 	if err != nil {
 		t.Fatal(err)
 	}

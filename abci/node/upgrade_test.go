@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
-
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/wire"
@@ -131,15 +129,3 @@ func signedHeight(r *runner) (int64, error) {
 
 // heightsLate is how many heights a version may come into force after its own, for a pending block.
 const heightsLate = 10
-
-// Neither votes nor proposals are signed under a version that is not known.
-func TestNothingIsSignedUnderAVersionThatIsNotKnown(t *testing.T) {
-	newer := &wire.NewerProtocolError{Version: 2, Height: 9, Known: 1}
-	k := &keys{silent: func() error { return newer }}
-	if err := k.SignVote("test", &cmtproto.Vote{Height: 9}); !errors.Is(err, newer) {
-		t.Errorf("a vote: %v", err)
-	}
-	if err := k.SignProposal("test", &cmtproto.Proposal{Height: 9}); !errors.Is(err, newer) {
-		t.Errorf("a proposal: %v", err)
-	}
-}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/node"
+	"github.com/chainify-db/chainify/abci/takeover"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -212,7 +212,7 @@ func (m *member) takeOver(signed bool) error {
 			return err
 		}
 	}
-	if err := node.TakeOver(spare, from, signed); err != nil {
+	if err := takeover.TakeOver(spare, from, signed); err != nil {
 		return err
 	}
 	next, err := w.machine(m, spare)
@@ -394,7 +394,7 @@ func (m *member) signAgain() error {
 	if err := m.node.stop(); err != nil {
 		return err
 	}
-	if err := node.SignAgain(m.node.home, 0); err != nil {
+	if err := takeover.SignAgain(m.node.home, 0); err != nil {
 		return err
 	}
 	m.lost(m.world.record.signs(m.node))

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/node"
+	"github.com/chainify-db/chainify/abci/takeover"
 )
 
 func newAcceptServer() *cobra.Command {
@@ -25,7 +25,7 @@ Stop the other servers first, or take them out of database.dsn.`,
 			if _, err := config.Load(home); err != nil {
 				return err
 			}
-			was, err := node.AcceptServer(config.Home(home))
+			was, err := takeover.AcceptServer(config.Home(home))
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chainify-db/chainify/abci/config"
-	"github.com/chainify-db/chainify/abci/node"
+	"github.com/chainify-db/chainify/abci/takeover"
 )
 
 func newVouch() *cobra.Command {
@@ -64,7 +64,7 @@ then signs at once, and knows how the lost one voted on effects. Else it abstain
 			if signed && from == "" {
 				return usageError("--signed needs --from, the lost node's own disk")
 			}
-			if err := node.TakeOver(config.Home(home), config.Home(from), signed); err != nil {
+			if err := takeover.TakeOver(config.Home(home), config.Home(from), signed); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the standby is the organisation's node from its next start on: chainify start --home %s\n", home)
@@ -95,7 +95,7 @@ name the last order block that it can have been used for, with --after. The othe
 			if after < 0 {
 				return usageError("--after is the height of an order block")
 			}
-			if err := node.SignAgain(config.Home(home), after); err != nil {
+			if err := takeover.SignAgain(config.Home(home), after); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the node signs again from its next start on: chainify start --home %s\n", home)
@@ -119,7 +119,7 @@ when its operator gave a transaction up ("chainify cancel"), or when its log say
 		Example: `  chainify vote-again --home /var/lib/chainify`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := node.VoteAgain(config.Home(home)); err != nil {
+			if err := takeover.VoteAgain(config.Home(home)); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the node votes on all executions from its next start on: chainify start --home %s\n", home)

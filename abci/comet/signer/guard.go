@@ -107,8 +107,8 @@ func (r *Reports) Begins(height int64, p Powers) bool {
 	return 3*votes > 2*p.total()
 }
 
-// Standing is how far the order is, as far as it matters to a guard.
-type Standing struct {
+// Progress is how far the order is, as far as it matters to a guard.
+type Progress struct {
 	Reach int64 // as Reports tell it
 	First bool  // the key counts for the first time, and nobody is known to be beyond
 }
@@ -159,7 +159,7 @@ func NewGuard(last *Last, doubt, stopped bool) *Guard {
 	return g
 }
 
-// Doubts reports whether the key waits, or has stopped: May needs the standing of the order.
+// Doubts reports whether the key waits, or has stopped: May needs to know how far the order is.
 func (g *Guard) Doubts() bool { return g.doubt || g.stopped }
 
 // Doubt is told that the key may have signed more than is known here.
@@ -169,7 +169,7 @@ func (g *Guard) Doubt() { g.doubt = true }
 func (g *Guard) Stopped() bool { return g.stopped }
 
 // May says why the key signs nothing for a height; nil: it signs.
-func (g *Guard) May(height int64, order Standing) error {
+func (g *Guard) May(height int64, order Progress) error {
 	switch g.judge(order); {
 	case g.stopped:
 		return ErrElsewhere
@@ -203,7 +203,7 @@ func beyond(reach int64) int64 { return min(reach, math.MaxInt64-1) + 1 }
 
 // judge finds whether signatures made elsewhere are those of a process that ran beside this one.
 // They are, for heights that no process of before reached, or that this one has signed for.
-func (g *Guard) judge(order Standing) {
+func (g *Guard) judge(order Progress) {
 	g.stopped = g.stopped || order.Reach > 0 && g.elsewhere > beyond(order.Reach) || g.began > 0 && g.elsewhere >= g.began
 }
 
@@ -230,7 +230,7 @@ func (g *Guard) Made(at Step, signature []byte) {
 
 // Heard takes a vote with a valid signature of the key, from any sender. It reports whether the
 // vote was made elsewhere.
-func (g *Guard) Heard(at Step, signature []byte, order Standing) bool {
+func (g *Guard) Heard(at Step, signature []byte, order Progress) bool {
 	if g.open || at.before(g.from) {
 		return false
 	}
@@ -243,7 +243,7 @@ func (g *Guard) Heard(at Step, signature []byte, order Standing) bool {
 
 // Decided is told of each decided order block that the key has precommitted. It reports whether the
 // precommit was made elsewhere.
-func (g *Guard) Decided(height int64, order Standing) bool {
+func (g *Guard) Decided(height int64, order Progress) bool {
 	if g.open || height <= g.from.Height || slices.ContainsFunc(g.made, func(s signed) bool { return s.at.Height == height }) {
 		return false
 	}
@@ -252,14 +252,14 @@ func (g *Guard) Decided(height int64, order Standing) bool {
 
 // Twice is told of each height of which the order has evidence that the key signed twice. It
 // reports whether that is news.
-func (g *Guard) Twice(height int64, order Standing) bool {
+func (g *Guard) Twice(height int64, order Progress) bool {
 	if g.open || height < g.from.Height {
 		return false
 	}
 	return g.doubts(height, order)
 }
 
-func (g *Guard) doubts(height int64, order Standing) bool {
+func (g *Guard) doubts(height int64, order Progress) bool {
 	g.found = g.found || !g.doubt
 	g.doubt, g.elsewhere = true, max(g.elsewhere, height)
 	g.judge(order)

@@ -72,23 +72,23 @@ func TestAKeyInDoubtWaits(t *testing.T) {
 	g := NewGuard(&Last{}, true, false)
 	for _, c := range []struct {
 		height int64
-		order  Standing
+		order  Progress
 		may    bool
 	}{
-		{1, Standing{}, false}, {9, Standing{}, false}, {9, Standing{Reach: 9}, false}, {10, Standing{Reach: 9}, false}, {11, Standing{Reach: 9}, true}, {1, Standing{First: true}, true},
+		{1, Progress{}, false}, {9, Progress{}, false}, {9, Progress{Reach: 9}, false}, {10, Progress{Reach: 9}, false}, {11, Progress{Reach: 9}, true}, {1, Progress{First: true}, true},
 	} {
 		if err := g.May(c.height, c.order); (err == nil) != c.may || err != nil && !errors.Is(err, ErrSilent) {
 			t.Errorf("height %d, %+v: %v", c.height, c.order, err)
 		}
 	}
 	g.Made(Step{11, 0, stepPrevote}, []byte("one"))
-	if err := g.May(12, Standing{}); err != nil || g.Doubts() {
+	if err := g.May(12, Progress{}); err != nil || g.Doubts() {
 		t.Errorf("it knows what it signed last: %v", err)
 	}
-	if err := NewGuard(&Last{Height: 41, Signature: []byte("x")}, false, false).May(42, Standing{}); err != nil {
+	if err := NewGuard(&Last{Height: 41, Signature: []byte("x")}, false, false).May(42, Progress{}); err != nil {
 		t.Errorf("a key with its last signature: %v", err)
 	}
-	if err := NewGuard(&Last{Height: 41, Signature: []byte("x")}, true, false).May(1, Standing{First: true}); err == nil {
+	if err := NewGuard(&Last{Height: 41, Signature: []byte("x")}, true, false).May(1, Progress{First: true}); err == nil {
 		t.Error("a key that signed before begins anew")
 	}
 }
@@ -96,7 +96,7 @@ func TestAKeyInDoubtWaits(t *testing.T) {
 // Signatures made here are no news, whenever they are heard. One that was made elsewhere stops the
 // key, when it cannot come from a process that ended before.
 func TestSignaturesMadeElsewhereStopAKey(t *testing.T) {
-	order := Standing{Reach: 20}
+	order := Progress{Reach: 20}
 	used := func() *Guard {
 		g := NewGuard(&Last{Height: 40, Step: stepPrecommit, Signature: []byte("last")}, false, false)
 		g.Made(Step{41, 0, stepPrevote}, []byte("p41"))
@@ -112,7 +112,7 @@ func TestSignaturesMadeElsewhereStopAKey(t *testing.T) {
 		"an own one":                {func(g *Guard) bool { return g.Heard(Step{41, 0, stepPrevote}, []byte("p41"), order) }, false},
 		"another of the same step":  {func(g *Guard) bool { return g.Heard(Step{41, 0, stepPrevote}, []byte("q41"), order) }, true},
 		"another of the last":       {func(g *Guard) bool { return g.Heard(Step{40, 0, stepPrecommit}, []byte("?"), order) }, true},
-		"before the others report":  {func(g *Guard) bool { return g.Heard(Step{42, 0, stepPrevote}, []byte("?"), Standing{}) }, true},
+		"before the others report":  {func(g *Guard) bool { return g.Heard(Step{42, 0, stepPrevote}, []byte("?"), Progress{}) }, true},
 		"one of a step not signed":  {func(g *Guard) bool { return g.Heard(Step{41, 1, stepPrevote}, []byte("q41"), order) }, true},
 		"a decided one of here":     {func(g *Guard) bool { return g.Decided(41, order) }, false},
 		"a decided one of before":   {func(g *Guard) bool { return g.Decided(40, order) }, false},
@@ -134,26 +134,26 @@ func TestSignaturesMadeElsewhereStopAKey(t *testing.T) {
 // last signature does, and signs again. Heard of before the others reported, it waits for that.
 func TestARestoredHomeWaitsAndSignsAgain(t *testing.T) {
 	g := NewGuard(&Last{Height: 41, Step: stepPrecommit, Signature: []byte("old")}, false, false)
-	if !g.Decided(57, Standing{}) || g.Stopped() {
+	if !g.Decided(57, Progress{}) || g.Stopped() {
 		t.Fatal("it is to wait until the others reported")
 	}
 	for height, may := range map[int64]bool{58: false, 102: false, 101 + watched: false, 102 + watched: true} {
-		if err := g.May(height, Standing{Reach: 100}); (err == nil) != may {
+		if err := g.May(height, Progress{Reach: 100}); (err == nil) != may {
 			t.Errorf("height %d: %v", height, err)
 		}
 	}
 	g.Made(Step{110, 0, stepPrevote}, []byte("new"))
-	if g.Heard(Step{101, 0, stepPrecommit}, []byte("of before"), Standing{Reach: 100}) {
+	if g.Heard(Step{101, 0, stepPrecommit}, []byte("of before"), Progress{Reach: 100}) {
 		t.Error("what was signed before is news")
 	}
-	if !g.Heard(Step{111, 0, stepPrevote}, []byte("elsewhere"), Standing{Reach: 100}) || !g.Stopped() {
+	if !g.Heard(Step{111, 0, stepPrevote}, []byte("elsewhere"), Progress{Reach: 100}) || !g.Stopped() {
 		t.Error("a process that signs now is none of before")
 	}
 }
 
 // A machine comes back whose key signs elsewhere by now. It hears of that before it signs.
 func TestAMachineThatComesBackStops(t *testing.T) {
-	order := Standing{Reach: 100}
+	order := Progress{Reach: 100}
 	g := NewGuard(&Last{Height: 41, Step: stepPrecommit, Signature: []byte("old")}, false, false)
 	g.Decided(57, order)
 	// Restarted, it still waits for as long.
@@ -173,14 +173,14 @@ func TestAMachineThatComesBackStops(t *testing.T) {
 // asked it is no news.
 func TestAKeyOfAnotherProcess(t *testing.T) {
 	g := NewGuard(nil, false, false)
-	if g.Heard(Step{7, 0, stepPrevote}, []byte("?"), Standing{Reach: 3}) || g.Decided(7, Standing{Reach: 3}) {
+	if g.Heard(Step{7, 0, stepPrevote}, []byte("?"), Progress{Reach: 3}) || g.Decided(7, Progress{Reach: 3}) {
 		t.Error("nothing is known yet")
 	}
 	g.Made(Step{8, 1, stepPrevote}, []byte("here"))
-	if g.Heard(Step{8, 0, stepPrecommit}, []byte("?"), Standing{Reach: 3}) {
+	if g.Heard(Step{8, 0, stepPrecommit}, []byte("?"), Progress{Reach: 3}) {
 		t.Error("signed before")
 	}
-	if !g.Heard(Step{8, 1, stepPrecommit}, []byte("?"), Standing{Reach: 3}) {
+	if !g.Heard(Step{8, 1, stepPrecommit}, []byte("?"), Progress{Reach: 3}) {
 		t.Error("signed since, and not asked for here")
 	}
 }
@@ -193,7 +193,7 @@ func TestAGuardForgetsOldSignatures(t *testing.T) {
 		if len(g.made) > madeMax {
 			t.Fatalf("%d are remembered", len(g.made))
 		}
-		if h%100 == 0 && (g.Heard(Step{1 + h/7, 0, stepPrevote}, fmt.Append(nil, 1+h/7), Standing{Reach: 1}) || g.Heard(Step{h, 0, stepPrevote}, fmt.Append(nil, h), Standing{Reach: 1})) {
+		if h%100 == 0 && (g.Heard(Step{1 + h/7, 0, stepPrevote}, fmt.Append(nil, 1+h/7), Progress{Reach: 1}) || g.Heard(Step{h, 0, stepPrevote}, fmt.Append(nil, h), Progress{Reach: 1})) {
 			t.Fatalf("height %d: an own signature is news", h)
 		}
 	}
@@ -275,7 +275,7 @@ func TestAKeyInDoubtNeverSignsAHeightTwice(t *testing.T) {
 				}
 				reports.Take(map[string]int64{name(i): said})
 			}
-			order := Standing{Reach: reports.Reach(powers)}
+			order := Progress{Reach: reports.Reach(powers)}
 			if g.May(height, order) != nil {
 				continue
 			}

@@ -1,0 +1,49 @@
+package keyring
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"testing"
+
+	cmted25519 "github.com/cometbft/cometbft/crypto/ed25519"
+
+	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/comet/signer"
+)
+
+// The registry says which of a home's keys count, whatever the order in which they were made.
+func TestWhichKeysCount(t *testing.T) {
+	gateway := func(i byte) ed25519.PrivateKey {
+		return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{i}, ed25519.SeedSize))
+	}
+	validator := func(name string) *signer.Key {
+		public := cmted25519.GenPrivKeyFromSecret([]byte(name)).PubKey()
+		return &signer.Key{Key: signer.StoredKey{Address: public.Address(), PubKey: public}}
+	}
+	old, now, others := validator("old"), validator("now"), validator("others")
+	registry, err := order.RegistryRecord{ChainID: "test", Organisations: []order.Organisation{
+		{Name: "acme", GatewayKey: gateway(2).Public().(ed25519.PublicKey), Validators: []order.Validator{{Key: now.Key.PubKey.Bytes(), Power: 1}}},
+		{Name: "bolt", GatewayKey: gateway(3).Public().(ed25519.PublicKey), Validators: []order.Validator{{Key: others.Key.PubKey.Bytes(), Power: 1}}},
+	}}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		gateways   []ed25519.PrivateKey
+		gateway    ed25519.PrivateKey
+		validators []*signer.Key
+		validator  *signer.Key
+	}{
+		"the key that counts is newer":      {[]ed25519.PrivateKey{gateway(1), gateway(2)}, gateway(2), []*signer.Key{old, now}, now},
+		"the key that counts is older":      {[]ed25519.PrivateKey{gateway(2), gateway(1)}, gateway(2), []*signer.Key{now, old}, now},
+		"no key counts":                     {[]ed25519.PrivateKey{gateway(1)}, nil, []*signer.Key{old}, old},
+		"another organisation's key counts": {[]ed25519.PrivateKey{gateway(3)}, nil, []*signer.Key{old, others}, old},
+	} {
+		if got := gatewayOf(registry, "acme", c.gateways); !bytes.Equal(got, c.gateway) {
+			t.Errorf("%s: another gateway key", name)
+		}
+		if got := validatorOf(registry, "acme", c.validators); got != c.validator {
+			t.Errorf("%s: another validator key", name)
+		}
+	}
+}
