@@ -73,6 +73,8 @@ dist: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 
 ## packages: packages for Debian and for Red Hat's family of the results of `make build` and `make build-analytics` (build/packages); ANALYTICS=0: without the worker
 .PHONY: packages test-packages
+# Neither debuggers' tables nor the paths of whoever builds are in what is shipped.
+packages test-packages: GO_LINK = -trimpath -ldflags='-s -w'
 packages: build $(if $(filter 0,$(ANALYTICS)),,build-analytics)
 	@scripts/packages $(CHAINIFY) $(PG_CONFIG) $(if $(filter 0,$(ANALYTICS)),,$(WORKER))
 
