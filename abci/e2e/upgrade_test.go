@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,75 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 	allThere(ctx, t, net, answered)
 	checkSameTransactions(ctx, t, net)
 	holds(ctx, t, next, "verify-receipt", file(t, before), "--genesis", filepath.Join(acme.Home(), "config", "genesis.json"))
+}
+
+// heightsToWithdrawn are from the change to the version that is withdrawn, in order blocks.
+const heightsToWithdrawn = 60
+
+// Three of four organisations approve the next version of the protocol, and the fourth does not
+// know it. All see that before the version comes into force, also while the fourth is away. One
+// organisation alone does not withdraw the version. The fourth does together with one of those that
+// approved it. Order goes on beyond the version's height, with the fourth and its program.
+func TestAVersionIsWithdrawnBeforeItComesIntoForce(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testLimit)
+	t.Cleanup(cancel)
+	net := newNetwork(ctx, t)
+	next := nextRelease(ctx, t)
+	acme, late := net.Organisations[0], net.Organisations[3]
+	for _, o := range net.Organisations[:3] {
+		must(t, o.StopNode())
+		must(t, o.Use(next))
+		must(t, o.StartNode())
+		must(t, o.WaitServing(ctx, readyLimit))
+	}
+	deposits(ctx, t, late, 3)
+	var height uint64
+	must(t, acme.Scan(ctx, "SELECT max(order_height) FROM chainify.ledger", &height))
+	height += heightsToWithdrawn
+	approve(ctx, t, net.Organisations[:3], acme, "governance", "propose", "--protocol-version", "2", "--from-height", fmt.Sprint(height))
+	inForce(ctx, t, net, governanceStatus{Waiting: true}) // and no transaction makes an order block
+	announced := fmt.Sprintf("version 2 of the protocol comes into force at height %d", height)
+	for _, o := range net.Organisations[:3] {
+		statusSays(ctx, t, o, announced+", and the program of "+late.Name+" knows versions up to 1")
+	}
+	statusSays(ctx, t, late, announced+", and this program knows versions up to 1")
+	if out, err := acme.Run(ctx, "governance", "withdraw"); err != nil {
+		t.Error(out, err)
+	} else if out, err = late.Run(ctx, "governance", "sign", file(t, out)); err != nil {
+		t.Error(out, err)
+	} else if out, err = acme.Run(ctx, "governance", "submit", file(t, out)); err == nil {
+		t.Errorf("one organisation withdraws a version: %s", out)
+	}
+	must(t, late.StopNode())
+	statusSays(ctx, t, acme, announced+", and these were not heard to know it: "+late.Name)
+	must(t, late.StartNode())
+	must(t, late.WaitServing(ctx, readyLimit))
+	approve(ctx, t, net.Organisations[2:], acme, "governance", "withdraw")
+	inForce(ctx, t, net, governanceStatus{Changes: 2})
+	for passed := uint64(0); passed <= height+blocksMeanwhile; {
+		deposits(ctx, t, late, 5)
+		must(t, late.Scan(ctx, "SELECT max(order_height) FROM chainify.ledger", &passed))
+	}
+	for _, o := range net.Organisations {
+		out, err := o.Run(ctx, "status")
+		if err != nil || strings.Contains(out, "version 2 of the protocol") {
+			t.Errorf("%s after the version's height: %v\n%s", o.Name, err, out)
+		}
+		deposits(ctx, t, o, 1)
+	}
+	_, err := harness.WaitSame(ctx, net.Organisations, 1, catchUpLimit)
+	must(t, err)
+	checkSameTransactions(ctx, t, net)
+}
+
+// statusSays waits until an organisation's status says so.
+func statusSays(ctx context.Context, t *testing.T, o *harness.Organisation, want string) {
+	t.Helper()
+	must(t, harness.Poll(ctx, progressLimit, fmt.Sprintf("%s at %s", want, o.Name), func(ctx context.Context) (bool, string, error) {
+		out, _ := o.Run(ctx, "status") // which fails where something is wrong
+		return strings.Contains(out, want), out, nil
+	}))
 }
 
 // nextRelease builds the program with the synthetic next version of the protocol.
