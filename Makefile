@@ -43,6 +43,19 @@ COMETBFT := $(CURDIR)/build/cometbft
 build-cometbft: setup
 	cd abci && $(GO) build -o $(COMETBFT) github.com/cometbft/cometbft/cmd/cometbft
 
+## build-hsm: the key holder for PKCS#11 tokens (build/chainify-hsm), which needs a C compiler
+.PHONY: build-hsm test-hsm
+HSM := $(CURDIR)/build/chainify-hsm
+build-hsm: setup
+	cd hsm && CGO_ENABLED=1 $(GO) build -o $(HSM) .
+
+## test-hsm: keys in SoftHSM 2, which is installed from Debian: the token's tests, and a network of which one organisation has both keys there
+test-hsm: pgtree build-node build-hsm
+	@scripts/setup-hsm
+	cd hsm && $(GO) test -count=1 ./...
+	cd abci && CHAINIFY_E2E=1 CHAINIFY_E2E_PG=$(PGTREE) CHAINIFY_E2E_BIN=$(CHAINIFY) CHAINIFY_E2E_HSM=$(HSM) \
+		../scripts/leave-nothing $(GO) test -count=1 -timeout 1h -v ./e2e -run InAToken
+
 ## build-analytics: the analytics worker (analytics/target/release/chainify-analytics); DataFusion takes long to compile
 .PHONY: build-analytics
 build-analytics: setup

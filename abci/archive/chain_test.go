@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
@@ -228,7 +229,7 @@ func options(t testing.TB, d *database, store Store) Options {
 	return Options{
 		Source: d, Store: store, ChainID: chainID, Organisation: "acme", RangeBlocks: 10,
 		Authorities: func() (audit.Authorities, error) { return authorities(t), nil },
-		Key:         func() (ed25519.PrivateKey, error) { return keyOf("acme gateway"), nil },
+		Key:         func() (crypto.Signer, error) { return keyOf("acme gateway"), nil },
 	}
 }
 

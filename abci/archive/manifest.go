@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
@@ -85,7 +86,10 @@ func (m *Manifest) digest() []byte {
 }
 
 // Sign signs it by the organisation's gateway key.
-func (m *Manifest) Sign(key ed25519.PrivateKey) { m.Signature = ed25519.Sign(key, m.Signed()) }
+func (m *Manifest) Sign(key crypto.Signer) (err error) {
+	m.Signature, err = wire.Sign(key, m.Signed())
+	return err
+}
 
 // Rows are those of all files of a kind.
 func (m *Manifest) Rows(kind string) (n uint64) {

@@ -2,7 +2,7 @@ package archive
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +20,7 @@ type Options struct {
 	// Authorities are whose votes count, now.
 	Authorities func() (audit.Authorities, error)
 	// Key is the organisation's gateway key that counts now.
-	Key func() (ed25519.PrivateKey, error)
+	Key func() (crypto.Signer, error)
 	// RangeBlocks bounds the blocks of a range, and RowsMax their rows; 0: the format's bounds.
 	RangeBlocks uint64
 	RowsMax     uint64
@@ -99,7 +99,9 @@ func (a *Archiver) Step(ctx context.Context, to uint64) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Sign(key)
+	if err := m.Sign(key); err != nil {
+		return nil, err
+	}
 	if err := putManifest(ctx, a.opt.Store, m); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func approvedBy(fromBlock uint64, c *wire.GovernanceChange, keys ...string) Gove
 	out := GovernanceChange{FromBlock: fromBlock, Change: raw}
 	for _, name := range keys {
 		organisation, _, _ := strings.Cut(name, " ")
-		out.Approvals = append(out.Approvals, Approval{organisation, wire.Approve(key(name), organisation, c.ChainId, raw).Signature})
+		out.Approvals = append(out.Approvals, Approval{organisation, made(wire.Approve(key(name), organisation, c.ChainId, raw)).Signature})
 	}
 	return out
 }
@@ -281,4 +281,12 @@ func TestEveryFieldOfARecordCounts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }

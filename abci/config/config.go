@@ -46,6 +46,7 @@ type Config struct {
 	Anchor       Anchor    `toml:"anchor"`
 	Network      Network   `toml:"network"`
 	Consensus    Consensus `toml:"consensus"`
+	Keys         Keys      `toml:"keys"`
 	CometBFT     CometBFT  `toml:"cometbft"`
 	Log          Log       `toml:"log"`
 }
@@ -179,6 +180,12 @@ type Consensus struct {
 	ExpressLane bool `toml:"express_lane"`
 	// SignerListen is where a process with the validator key connects; empty: the home has the key.
 	SignerListen string `toml:"signer_listen"`
+}
+
+// Keys says where the organisation's keys are.
+type Keys struct {
+	// Holder is where a key holder has validator and gateway key; empty: the home has them.
+	Holder string `toml:"holder"`
 }
 
 // Log says what is logged, to standard error.
@@ -501,6 +508,9 @@ func (c *Config) checkAddresses() error {
 		if host, tcp := strings.CutPrefix(a, "tcp://"); tcp && !onLoopback(host) {
 			return fmt.Errorf("consensus.signer_listen: %q is not on loopback, and nothing shows which signer connects; reach it through a tunnel", a)
 		}
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
 	}
 	if err := c.checkCometBFT(); err != nil {
 		return err

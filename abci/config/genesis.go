@@ -54,23 +54,21 @@ const (
 
 // SignPart signs a part, which is to be the home's own, with its keys.
 func (h Home) SignPart(p Part) (Part, error) {
-	gatewayKey, err := h.GatewayKey()
+	gatewayKey, validator, err := h.partKeys()
 	if err != nil {
 		return Part{}, err
 	}
-	validator, err := h.Validator()
-	if err != nil {
+	if p.GatewaySignature, err = wire.Sign(gatewayKey, p.signBytes()); err != nil {
 		return Part{}, err
 	}
-	p.GatewaySignature = ed25519.Sign(gatewayKey, p.signBytes())
-	p.ValidatorSignature, err = validator.Key.PrivKey.Sign(p.signBytes())
+	p.ValidatorSignature, err = wire.Sign(validator, p.signBytes())
 	return p, err
 }
 
 // Part makes the home's part of a genesis, not signed yet. address is where other nodes reach it,
 // host:port.
 func (h Home) Part(organisation, address string) (Part, error) {
-	gatewayKey, err := h.GatewayKey()
+	gatewayKey, validator, err := h.partKeys()
 	if err != nil {
 		return Part{}, err
 	}
@@ -78,13 +76,9 @@ func (h Home) Part(organisation, address string) (Part, error) {
 	if err != nil {
 		return Part{}, err
 	}
-	validator, err := h.Validator()
-	if err != nil {
-		return Part{}, err
-	}
 	return Part{
 		Organisation: organisation, GatewayKey: gatewayKey.Public().(ed25519.PublicKey), Power: powerDefault,
-		ValidatorKey: validator.Key.PubKey.Bytes(), Node: string(nodeKey.ID()) + "@" + address,
+		ValidatorKey: validator.Public().(ed25519.PublicKey), Node: string(nodeKey.ID()) + "@" + address,
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 //   - config/genesis.json: the founding state, the same at all organisations
 //   - config/admitted: nodes let in that no member vouches for; missing: none
 //   - config/join.json: how the node joins by a snapshot; missing: it does not
-//   - config/*_key.json: validator, node and gateway key (0600)
+//   - config/*_key.json: validator, node and gateway key (0600); with a key holder, the node key
 //   - config/*_key.ID.json: validator and gateway keys that take their place, named by public key
 //   - data/trust: the order block of the newest snapshot, for others
 //   - data/: blocks, order-level state, the validator's last signature
@@ -81,7 +81,7 @@ func (h Home) Create(c Config) error {
 			return err
 		}
 	}
-	if err := h.createKeys(); err != nil {
+	if err := h.createKeys(c.Keys.Holder != ""); err != nil {
 		return err
 	}
 	text, err := Render(c)
@@ -94,16 +94,17 @@ func (h Home) Create(c Config) error {
 	return writeNew(h.Path(FileName), text, 0o600)
 }
 
-func (h Home) createKeys() error {
+// createKeys makes the keys of a home; of one with a key holder, the node key alone.
+func (h Home) createKeys(held bool) error {
 	for _, path := range []string{h.gatewayKey(), h.nodeKey(), h.validatorKey()} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s exists already: a key is never overwritten", path)
 		}
 	}
-	if _, err := h.makeGatewayKey(func(ed25519.PublicKey) string { return "" }); err != nil {
+	if _, err := files.MakeNodeKey(h.nodeKey()); err != nil || held {
 		return err
 	}
-	if _, err := files.MakeNodeKey(h.nodeKey()); err != nil {
+	if _, err := h.makeGatewayKey(func(ed25519.PublicKey) string { return "" }); err != nil {
 		return err
 	}
 	_, err := signer.Make(func([]byte) signer.Place { return h.validatorPlace("") })

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/chainify-db/chainify/abci/comet/holder"
 	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
@@ -21,12 +23,24 @@ func keyID(public []byte) string { return "." + hex.EncodeToString(public[:keyID
 
 // GatewayKeys reads all gateway keys of the home, that which it was made with first. Which of them
 // counts says the registry.
-func (h Home) GatewayKeys() ([]ed25519.PrivateKey, error) {
+func (h Home) GatewayKeys() ([]crypto.Signer, error) {
+	address, err := h.KeyHolder()
+	if err != nil {
+		return nil, err
+	}
+	if address != "" {
+		public, err := held(address, holder.Gateway)
+		out := make([]crypto.Signer, len(public))
+		for i := range public {
+			out[i] = holder.Signer(address, public[i])
+		}
+		return out, err
+	}
 	ids, err := keyIDs(h.gatewayKeyOf)
 	if err != nil {
 		return nil, fmt.Errorf("read gateway key: %w", err)
 	}
-	out := make([]ed25519.PrivateKey, len(ids))
+	out := make([]crypto.Signer, len(ids))
 	for i, id := range ids {
 		if out[i], err = readGatewayKey(h.gatewayKeyOf(id)); err != nil {
 			return nil, err
@@ -36,8 +50,13 @@ func (h Home) GatewayKeys() ([]ed25519.PrivateKey, error) {
 }
 
 // NewGatewayKey makes a further gateway key, to replace the one that counts, and returns its public
-// half.
-func (h Home) NewGatewayKey() (ed25519.PublicKey, error) {
+// half. A key holder has made it before.
+func (h Home) NewGatewayKey(counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+	if address, err := h.KeyHolder(); err != nil {
+		return nil, err
+	} else if address != "" {
+		return nextHeld(address, holder.Gateway, counts)
+	}
 	return h.makeGatewayKey(func(public ed25519.PublicKey) string { return keyID(public) })
 }
 
@@ -89,6 +108,18 @@ func readKey(kind, path string) (ed25519.PrivateKey, error) {
 
 // ValidatorIDs names all validator keys of the home, that which it was made with first.
 func (h Home) ValidatorIDs() ([]string, error) {
+	address, err := h.KeyHolder()
+	if err != nil {
+		return nil, err
+	}
+	if address != "" {
+		public, err := held(address, holder.Validator)
+		ids := make([]string, len(public))
+		for i := range public {
+			ids[i] = keyID(public[i])
+		}
+		return ids, err
+	}
 	ids, err := keyIDs(h.validatorKeyOf)
 	if err != nil {
 		return nil, fmt.Errorf("read validator key: %w", err)
@@ -102,20 +133,40 @@ func (h Home) validatorPlace(id string) signer.Place {
 }
 
 // ReadValidator reads the validator key of an id of ValidatorIDs, with its last signature: once for
-// each process.
+// each process. A key holder keeps the last signature and the private half.
 func (h Home) ReadValidator(id string) (*signer.Stored, error) {
+	if address, err := h.KeyHolder(); err != nil {
+		return nil, err
+	} else if address != "" {
+		key, err := heldValidator(address, id)
+		if err != nil {
+			return nil, err
+		}
+		return &signer.Stored{Key: key.Key}, nil
+	}
 	return signer.Read(h.validatorPlace(id))
 }
 
 // OpenSigner reads the validator key of an id of ValidatorIDs to sign with: once for each process.
 // With slots the last signature is in the file of package signer, otherwise in CometBFT's state.
+// Either is taken over from the other.
 func (h Home) OpenSigner(id string, slots bool) (*signer.Key, error) {
+	if address, err := h.KeyHolder(); err != nil {
+		return nil, err
+	} else if address != "" {
+		return heldValidator(address, id)
+	}
 	return signer.OpenKey(h.validatorPlace(id), slots)
 }
 
 // NewValidatorKey makes a further validator key, to replace the one that counts, and returns its
-// public half.
-func (h Home) NewValidatorKey() (ed25519.PublicKey, error) {
+// public half. A key holder has made it before.
+func (h Home) NewValidatorKey(counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+	if address, err := h.KeyHolder(); err != nil {
+		return nil, err
+	} else if address != "" {
+		return nextHeld(address, holder.Validator, counts)
+	}
 	return signer.Make(func(public []byte) signer.Place { return h.validatorPlace(keyID(public)) })
 }
 

@@ -95,6 +95,9 @@ func (h Home) ForgetLastSignatures(after int64, slots bool) error {
 
 // CheckLastSignatures says which file of a last signature cannot be read, also while the node runs.
 func (h Home) CheckLastSignatures() error {
+	if address, err := h.KeyHolder(); err != nil || address != "" {
+		return err
+	}
 	ids, err := h.ValidatorIDs()
 	if err != nil {
 		return err

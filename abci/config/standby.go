@@ -63,7 +63,11 @@ func (h Home) VouchFor(organisation, chainID, nodeID string) (string, error) {
 	}
 	vouch, message := &wire.Vouch{Organisation: organisation}, wire.NodeSignBytes(chainID, organisation, nodeID)
 	for _, key := range keys[max(0, len(keys)-wire.NodeSignaturesMax):] {
-		vouch.Sign(key.Public().(ed25519.PublicKey), ed25519.Sign(key, message))
+		signature, err := wire.Sign(key, message)
+		if err != nil {
+			return "", err
+		}
+		vouch.Sign(key.Public().(ed25519.PublicKey), signature)
 	}
 	return vouch.String(), nil
 }
@@ -74,7 +78,7 @@ func (h Home) EndStandby() error { return signer.Remove(h.standbyFile()) }
 // AsStandby is a configuration without what a standby leaves alone: the database and what is told
 // of it, the signer, and the doors of clients on the network.
 func (c Config) AsStandby() Config {
-	c.Database.DSN, c.Retention.Archive, c.Consensus.SignerListen = "", "", ""
+	c.Database.DSN, c.Retention.Archive, c.Consensus.SignerListen, c.Keys.Holder = "", "", "", ""
 	c.HTTP.Listen, c.Explorer.Listen = "", ""
 	return c
 }

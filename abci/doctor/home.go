@@ -34,7 +34,10 @@ var withPassword = regexp.MustCompile(`password *=|://[^/@]*:[^/@]*@`)
 // belong to root.
 func checkPermissions(home config.Home, c config.Config) Finding {
 	const check = "permissions"
-	secrets, err := keys(home, c.Consensus.SignerListen != "")
+	if files := home.KeyFiles(); c.Keys.Holder != "" && len(files) > 0 {
+		return bad(check, "a key holder has the organisation's keys, and the home has key files: "+strings.Join(files, ", "), "Delete them once none of their keys counts (chainify org list): a key in a file can be copied.")
+	}
+	secrets, err := keys(home, c)
 	if err != nil {
 		return bad(check, err.Error(), "Run as the node's user. When a key is lost, take it from its backup, or have the others approve another one (chainify governance propose).")
 	}
@@ -82,7 +85,7 @@ func readableBy(bits fs.FileMode, paths []string) (open []string, err error) {
 
 // keys are the files of all keys of a home, also of those that take the place of others, or were
 // replaced. Of each kind one has to be there: which of them counts says the registry.
-func keys(home config.Home, remote bool) ([]string, error) {
+func keys(home config.Home, c config.Config) ([]string, error) {
 	var out []string
 	for _, kind := range []string{"gateway_key", "node_key", "priv_validator_key"} {
 		first := home.Path("config", kind+".json")
@@ -91,7 +94,7 @@ func keys(home config.Home, remote bool) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if remote && kind == "priv_validator_key" {
+		if c.SignsElsewhere() && kind == "priv_validator_key" || c.Keys.Holder != "" && kind == "gateway_key" {
 			continue // another process has it
 		}
 		if kind == "node_key" && len(found) == 0 || len(found)+len(further) == 0 {
@@ -216,7 +219,7 @@ func checkKeys(home config.Home, c config.Config, members []*wire.Member) Findin
 func checkSigning(home config.Home, c config.Config) Finding {
 	const check, mend = "signatures", "Stop the other process with this validator key for good. Then stop this node, and run chainify sign-again."
 	kept, err := home.Signing()
-	if err == nil && c.Consensus.SignerListen == "" {
+	if err == nil && !c.SignsElsewhere() {
 		err = home.CheckLastSignatures()
 	}
 	switch {

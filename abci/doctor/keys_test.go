@@ -35,9 +35,9 @@ func TestReplacedKeysAreKnown(t *testing.T) {
 		}
 	}
 	judged(Fine, "those that count are there")
-	gateway, err := p.home.NewGatewayKey()
+	gateway, err := p.home.NewGatewayKey(nil)
 	p.must(err)
-	validator, err := p.home.NewValidatorKey()
+	validator, err := p.home.NewValidatorKey(nil)
 	p.must(err)
 	judged(Fine, "and 2 that do not")
 	m.GatewayKey, m.Validators[0].Key = gateway, validator

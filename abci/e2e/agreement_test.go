@@ -179,7 +179,7 @@ func forge(ctx context.Context, t *testing.T, acme *harness.Organisation) {
 		})
 		tx := &wire.ChainedTx{Proposal: &wire.SignedProposal{Proposal: proposal}}
 		if i > 0 {
-			tx.Agreements = []*wire.Agreement{wire.Answer(key, "bolt", chain, wire.TxIDOf(proposal), true)}
+			tx.Agreements = []*wire.Agreement{made(wire.Answer(key, "bolt", chain, wire.TxIDOf(proposal), true))}
 		}
 		bundle.Transactions = append(bundle.Transactions, tx)
 	}
@@ -222,4 +222,12 @@ func broadcast(ctx context.Context, t *testing.T, o *harness.Organisation, order
 		err = json.NewDecoder(response.Body).Decode(&answer)
 		return err == nil && answer.Error == nil && answer.Result.Code == 0, fmt.Sprintf("%v %s", answer, answer.Error), nil
 	}))
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }

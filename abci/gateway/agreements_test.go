@@ -79,7 +79,7 @@ func (r *rehearsing) Ask(ctx context.Context, id wire.TxID, _ []byte, organisati
 	r.asked = organisations
 	out := map[string]peers.Reply{}
 	for name, reason := range r.says {
-		out[name] = peers.Reply{Agreement: wire.Answer(testKey, name, "test", id, reason == ""), Reason: reason}
+		out[name] = peers.Reply{Agreement: made(wire.Answer(testKey, name, "test", id, reason == "")), Reason: reason}
 	}
 	if r.cut = len(out) < len(organisations) && !enough(out); r.cut {
 		<-ctx.Done()
@@ -237,4 +237,12 @@ func TestRoundsOfAgreementAreBounded(t *testing.T) {
 			t.Fatal(fmt.Errorf("round %d: %w", i, err))
 		}
 	}
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }

@@ -24,8 +24,8 @@ const (
 
 // bundle is a bundle that the gateway has submitted, or will submit, to the order.
 type bundle struct {
-	ordered   []byte // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
-	key       ed25519.PrivateKey
+	ordered   []byte             // the encoded OrderedTx, the same bytes at each try, unless the gateway key is replaced meanwhile
+	key       *ed25519.PublicKey // of its signature; nil: it has none yet
 	made      time.Time
 	entries   []*entry
 	unordered int  // of entries; 0: done with
@@ -138,12 +138,11 @@ func (g *Gateway) patience() time.Duration {
 	return g.bundleDelay() / 2
 }
 
-// newBundle packs, encodes and signs. It cannot fail, because submissions are checked to be UTF-8.
+// newBundle packs and encodes. It cannot fail, because submissions are checked to be UTF-8.
 // It returns nil when everything queued has its outcome already, or when as much is on its way as a
 // block accepts.
 func (g *Gateway) newBundle() *bundle {
-	key := g.opt.Key()
-	if key == nil {
+	if g.opt.Key() == nil {
 		return nil // they wait until they expire
 	}
 	room, ofRole := g.flight.room(g.opt.Shares())
@@ -163,7 +162,7 @@ func (g *Gateway) newBundle() *bundle {
 	message := &wire.Bundle{
 		ChainId: g.opt.ChainID, Organisation: g.opt.Organisation, Sequence: g.sequence, Transactions: txs,
 	}
-	b := &bundle{ordered: wire.SignBundle(key, message), key: key, made: g.opt.Now(), entries: entries, unordered: len(entries)}
+	b := &bundle{ordered: wire.EncodeBundle(message), made: g.opt.Now(), entries: entries, unordered: len(entries)}
 	for _, e := range entries {
 		g.flight.enter(e)
 		e.bundle, e.tx = b, nil
@@ -175,14 +174,19 @@ func (g *Gateway) newBundle() *bundle {
 	return b
 }
 
-// broadcast offers a bundle to the mempool, outside the lock: CheckTx verifies a signature.
+// broadcast signs a bundle and offers it to the mempool, outside the lock: CheckTx verifies a
+// signature, and a key may be in another process.
 func (g *Gateway) broadcast(ctx context.Context, b *bundle) {
-	ordered, key := g.enterFlight(b)
-	err := g.opt.Broadcaster.Broadcast(ctx, ordered)
+	ordered, key, err := g.signed(b)
+	if err == nil {
+		err = g.opt.Broadcaster.Broadcast(ctx, ordered)
+	} else {
+		g.opt.Log.Warn("cannot sign: transactions wait", "transactions", len(b.entries), "error", err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.dropDone()
-	if !key.Equal(b.key) {
+	if key != b.key {
 		return // signed again meanwhile, and due at once
 	}
 	now := g.opt.Now()
@@ -225,20 +229,40 @@ func (g *Gateway) signAgain() {
 	}
 }
 
-// renew signs a bundle with the key that counts now and reports whether it is another one; it is
-// due at once. g.mu is held.
+// renew has a bundle signed anew when the key that counts now is another one, and reports whether
+// it is; the bundle is due at once. g.mu is held.
 func (g *Gateway) renew(b *bundle) bool {
 	key := g.opt.Key()
-	if key == nil || key.Equal(b.key) {
+	if key == nil || b.key == nil || b.key.Equal(key.Public()) {
 		return false
 	}
-	b.ordered, b.key = wire.SignBundleAgain(key, g.opt.ChainID, b.ordered), key
+	b.key = nil
 	b.entered, b.next, b.pause = false, time.Time{}, 0
 	return true
 }
 
+// signed is the bundle with its signature, by the key that counts where it has none yet.
+func (g *Gateway) signed(b *bundle) (ordered []byte, key *ed25519.PublicKey, err error) {
+	ordered, key = g.enterFlight(b)
+	if key != nil {
+		return ordered, key, nil
+	}
+	by := g.opt.Key()
+	if by == nil {
+		return nil, nil, errors.New("no gateway key of this node counts")
+	}
+	if ordered, err = wire.SignEncoded(by, g.opt.ChainID, ordered); err != nil {
+		return nil, nil, err
+	}
+	public := by.Public().(ed25519.PublicKey)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b.ordered, b.key = ordered, &public
+	return ordered, b.key, nil
+}
+
 // enterFlight lists the bundle before it is offered: it may be ordered before Broadcast returns.
-func (g *Gateway) enterFlight(b *bundle) (ordered []byte, key ed25519.PrivateKey) {
+func (g *Gateway) enterFlight(b *bundle) (ordered []byte, key *ed25519.PublicKey) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !slices.Contains(g.inFlight, b) {

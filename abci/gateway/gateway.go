@@ -20,7 +20,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -104,7 +104,7 @@ type Options struct {
 	Organisation string
 	// Key gives the gateway key that counts for the organisation now; nil: none, and nothing is
 	// submitted here.
-	Key func() ed25519.PrivateKey
+	Key func() crypto.Signer
 	// ClientRole gives the role that a client's key is registered for. nil: no key is.
 	ClientRole func(key []byte) (string, bool)
 	// Suspended gives until when the order refuses what a client of the organisation submits, who

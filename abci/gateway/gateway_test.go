@@ -3,9 +3,11 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 // fixture is a gateway with a clock that the test moves and a mempool that the test fills.
 type fixture struct {
 	key     ed25519.PrivateKey // that counts now
+	away    error              // why it signs nothing
 	t       *testing.T
 	g       *Gateway
 	now     time.Time
@@ -79,11 +82,32 @@ func (m *fakeMempool) sizes() []int {
 
 var testKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 
+// signer is the key that counts; nil: there is none.
+func (f *fixture) signer() crypto.Signer {
+	if f.key == nil {
+		return nil
+	}
+	return awayKey{f.key, f.away}
+}
+
+// awayKey is a key in another process, which may be away.
+type awayKey struct {
+	ed25519.PrivateKey
+	away error
+}
+
+func (k awayKey) Sign(r io.Reader, message []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if k.away != nil {
+		return nil, k.away
+	}
+	return k.PrivateKey.Sign(r, message, opts)
+}
+
 func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{key: testKey, t: t, now: time.Unix(1_700_000_000, 0), mempool: &fakeMempool{}, height: 10}
 	opt := Options{
-		ChainID: "test", Organisation: "acme", Key: func() ed25519.PrivateKey { return f.key }, Height: f.height, Broadcaster: f.mempool,
+		ChainID: "test", Organisation: "acme", Key: f.signer, Height: f.height, Broadcaster: f.mempool,
 		Now: func() time.Time { return f.now }, CatchingUp: func() bool { return f.catchUp },
 		Limits: Limits{PendingMax: 100, BundleTransactions: 10, BundleDelay: 5 * time.Millisecond},
 	}
@@ -590,6 +614,26 @@ func TestBundlesAreSignedOverWhatIsSent(t *testing.T) {
 type broadcastFunc func([]byte) error
 
 func (f broadcastFunc) Broadcast(_ context.Context, raw []byte) error { return f(raw) }
+
+// While its key is away the gateway offers nothing and refuses nothing. The transactions go once
+// the key signs again.
+func TestTransactionsWaitForAKeyThatIsAway(t *testing.T) {
+	f := newFixture(t, nil)
+	f.away = errors.New("the token is away")
+	waiting := f.submit("bank", 3)
+	f.step()
+	f.now = f.now.Add(2 * time.Second)
+	f.step()
+	f.wantSizes()
+	if r, settled := f.outcome(waiting[0]); settled {
+		t.Errorf("a transaction that waits for the key has an outcome: %v", r)
+	}
+	f.away = nil
+	f.now = f.now.Add(2 * time.Second)
+	f.step()
+	f.wantSizes(3)
+	f.mempool.signer(t, 0)
+}
 
 // When its key is replaced, the gateway signs again what waits to be ordered and offers that at
 // once. It does the same with what the order refused for its old signature a moment before the

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"maps"
@@ -75,7 +76,7 @@ func (n *node) toldKeyOf(organisation string) (ed25519.PublicKey, bool) {
 }
 
 // tellingKey is this node's key for asking others, and telling them; nil: it has none that counts.
-func (n *node) tellingKey() ed25519.PrivateKey {
+func (n *node) tellingKey() crypto.Signer {
 	key := n.keys.Gateway()
 	if key != nil {
 		return key

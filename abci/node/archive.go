@@ -2,7 +2,7 @@ package node
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,7 +100,7 @@ func (n *node) archiving() (*archiving, error) {
 }
 
 // archiveKey is the organisation's gateway key that counts.
-func (n *node) archiveKey() (ed25519.PrivateKey, error) {
+func (n *node) archiveKey() (crypto.Signer, error) {
 	if key := n.keys.Gateway(); key != nil {
 		return key, nil
 	}

@@ -149,11 +149,11 @@ func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gatewayKey, err := nodes[1].home.NewGatewayKey()
+	gatewayKey, err := nodes[1].home.NewGatewayKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	validator, err := nodes[1].home.NewValidatorKey()
+	validator, err := nodes[1].home.NewValidatorKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*r
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed.Approvals = append(signed.Approvals, wire.Approve(key, organisationOf(r), "test", raw))
+		signed.Approvals = append(signed.Approvals, made(wire.Approve(key, organisationOf(r), "test", raw)))
 	}
 	return client.Govern(context.Background(), signed)
 }
@@ -129,3 +129,11 @@ func signedHeight(r *runner) (int64, error) {
 
 // heightsLate is how many heights a version may come into force after its own, for a pending block.
 const heightsLate = 10
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
+}

@@ -23,7 +23,7 @@ func SignAgain(home config.Home, after int64) error {
 	if err := db.Close(); err != nil {
 		return err
 	}
-	if c.Consensus.SignerListen == "" {
+	if !c.SignsElsewhere() {
 		if err := home.ForgetLastSignatures(after, c.Consensus.ExpressLane); err != nil {
 			return err
 		}

@@ -52,16 +52,18 @@ func takeOver(home, from config.Home, signed bool) error {
 	if err != nil {
 		return err
 	}
-	if err := takeGatewayKey(home, from, registry, c.Organisation); err != nil {
-		return err
+	if c.Keys.Holder == "" {
+		if err := takeGatewayKey(home, from, registry, c.Organisation); err != nil {
+			return err
+		}
 	}
 	if err := takeVotes(db, from, signed); err != nil {
 		return err
 	}
-	if err := takeDoubts(home, from, signed, c.Consensus.SignerListen != ""); err != nil {
+	if err := takeDoubts(home, from, signed, c.SignsElsewhere()); err != nil {
 		return err
 	}
-	if c.Consensus.SignerListen == "" {
+	if !c.SignsElsewhere() {
 		if err := takeValidatorKey(home, from, registry, c.Organisation, signed); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"fmt"
 )
@@ -24,11 +25,9 @@ func AgreementSignBytes(chainID, organisation string, id TxID, yes bool) []byte 
 }
 
 // Answer signs an organisation's answer with its gateway key.
-func Answer(key ed25519.PrivateKey, organisation, chainID string, id TxID, yes bool) *Agreement {
-	return &Agreement{
-		Organisation: organisation, ProposalHash: id[:], Yes: yes,
-		Signature: ed25519.Sign(key, AgreementSignBytes(chainID, organisation, id, yes)),
-	}
+func Answer(key crypto.Signer, organisation, chainID string, id TxID, yes bool) (*Agreement, error) {
+	signature, err := Sign(key, AgreementSignBytes(chainID, organisation, id, yes))
+	return &Agreement{Organisation: organisation, ProposalHash: id[:], Yes: yes, Signature: signature}, err
 }
 
 // VerifyAnswer reports whether a answers for the transaction, yes or no, signed with the gateway

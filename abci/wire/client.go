@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"fmt"
 
@@ -98,9 +99,10 @@ func FirstWrongProposal(chainID string, txs []BundledTx) int {
 }
 
 // SignClientChange encodes and signs a change of an organisation's clients with its gateway key.
-func SignClientChange(key ed25519.PrivateKey, c *ClientChange) *SignedClientChange {
+func SignClientChange(key crypto.Signer, c *ClientChange) (*SignedClientChange, error) {
 	raw := Encode(c)
-	return &SignedClientChange{Change: raw, Signature: ed25519.Sign(key, clientSignBytes(c.ChainId, raw))}
+	signature, err := Sign(key, clientSignBytes(c.ChainId, raw))
+	return &SignedClientChange{Change: raw, Signature: signature}, err
 }
 
 // VerifyClientChange reports whether the gateway key signed the change for this chain, by the same

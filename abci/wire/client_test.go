@@ -23,11 +23,11 @@ func TestClientsRefuseWhatBreaksTheFormat(t *testing.T) {
 	} {
 		c := testClientChange()
 		change(c)
-		if _, err := DecodeClientChange(SignClientChange(testKey(1), c).Change); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := DecodeClientChange(made(SignClientChange(testKey(1), c)).Change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	short := SignClientChange(testKey(1), testClientChange())
+	short := made(SignClientChange(testKey(1), testClientChange()))
 	short.Signature = short.Signature[1:]
 	if _, err := DecodeOrderedTx(Encode(&OrderedTx{Body: &OrderedTx_Client{Client: short}})); err == nil || !strings.Contains(err.Error(), "signature: 63 bytes, want 64") {
 		t.Errorf("short signature: %v", err)

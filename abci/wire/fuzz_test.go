@@ -20,7 +20,7 @@ func FuzzDecodeOrderedTx(f *testing.F) {
 	f.Add(SignBundle(testKey(1), testBundle()))
 	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Certificate{Certificate: &EffectCertificate{Block: 1, Votes: []*ExtendedVote{testExtendedVote()}}}}))
 	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Governance{Governance: signedChange(testChange(), "acme", "bolt")}}))
-	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Client{Client: SignClientChange(testKey(1), testClientChange())}}))
+	f.Add(Encode(&OrderedTx{Body: &OrderedTx_Client{Client: made(SignClientChange(testKey(1), testClientChange()))}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if tx, err := DecodeOrderedTx(raw); err == nil && !bytes.Equal(Encode(tx), raw) {
 			t.Errorf("%x is accepted and encodes as %x", raw, Encode(tx))
@@ -106,7 +106,7 @@ func FuzzNodeMessages(f *testing.F) {
 		&NodeRequest{Request: 2, Body: &NodeRequest_Submit{Submit: &SubmitRequest{Role: "a", Statements: []*Statement{{Kind: Kind_KIND_SQL, Sql: "b"}}}}},
 		&NodeRequest{Request: 3, Body: &NodeRequest_SubmitSigned{SubmitSigned: &SubmitSignedRequest{Proposals: []*SignedProposal{SignProposal(testKey(1), testProposal())}}}},
 		&NodeRequest{Request: 4, Body: &NodeRequest_Governance{Governance: &GovernanceRequest{Change: signedChange(testChange(), "acme")}}},
-		&NodeRequest{Request: 5, Body: &NodeRequest_Client{Client: &ClientChangeRequest{Change: SignClientChange(testKey(1), testClientChange())}}},
+		&NodeRequest{Request: 5, Body: &NodeRequest_Client{Client: &ClientChangeRequest{Change: made(SignClientChange(testKey(1), testClientChange()))}}},
 		&NodeResponse{Request: 6, Body: &NodeResponse_Wait{Wait: &WaitResponse{Outcomes: []*Outcome{{Id: make([]byte, 32), Block: 1}}}}},
 	} {
 		var frame bytes.Buffer
@@ -143,7 +143,7 @@ func FuzzDecodeStateMessage(f *testing.F) {
 func FuzzDecodeAgreementMessage(f *testing.F) {
 	tx := Encode(chain(testProposal()))
 	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Ask{Ask: &AgreementAsk{Request: 1, Asked: []string{"a", "b"}, Transaction: tx, Signature: make([]byte, 64)}}}))
-	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Answer{Answer: &AgreementAnswer{Request: 1, Agreement: Answer(testKey(1), "a", "c", TxID{}, true), Reason: "no"}}}))
+	f.Add(Encode(&AgreementMessage{Body: &AgreementMessage_Answer{Answer: &AgreementAnswer{Request: 1, Agreement: made(Answer(testKey(1), "a", "c", TxID{}, true)), Reason: "no"}}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := DecodeAgreementMessage(raw)
 		if err != nil {

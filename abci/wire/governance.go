@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"fmt"
 )
@@ -27,8 +28,9 @@ func GovernanceSignBytes(chainID string, change []byte) []byte {
 }
 
 // Approve signs an encoded change with an organisation's gateway key.
-func Approve(key ed25519.PrivateKey, organisation, chainID string, change []byte) *Approval {
-	return &Approval{Organisation: organisation, Signature: ed25519.Sign(key, GovernanceSignBytes(chainID, change))}
+func Approve(key crypto.Signer, organisation, chainID string, change []byte) (*Approval, error) {
+	signature, err := Sign(key, GovernanceSignBytes(chainID, change))
+	return &Approval{Organisation: organisation, Signature: signature}, err
 }
 
 // VerifyApproval reports whether the gateway key approves the change for this chain, by the same

@@ -35,7 +35,7 @@ func testWithdrawal(size int) *GovernanceChange {
 func signedChange(c *GovernanceChange, organisations ...string) *SignedGovernanceChange {
 	s := &SignedGovernanceChange{Change: Encode(c)}
 	for i, name := range organisations {
-		s.Approvals = append(s.Approvals, Approve(testKey(byte(i+1)), name, c.ChainId, s.Change))
+		s.Approvals = append(s.Approvals, made(Approve(testKey(byte(i+1)), name, c.ChainId, s.Change)))
 	}
 	return s
 }
@@ -176,4 +176,12 @@ func TestHowManyWithdrawAVersion(t *testing.T) {
 	if v := (VersionApprovals{4, 3, 3}); v.ToWithdraw() != 2 {
 		t.Errorf("%d of four withdraw", v.ToWithdraw())
 	}
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }

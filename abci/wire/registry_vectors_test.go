@@ -189,7 +189,7 @@ func (c *governanceVector) fill(t *testing.T) {
 	signed := &SignedGovernanceChange{Change: c.Change}
 	for i := range c.Approvals {
 		a := &c.Approvals[i]
-		approval := Approve(keyOf(a.Signer), a.Signer, c.ChainID, c.Change)
+		approval := made(Approve(keyOf(a.Signer), a.Signer, c.ChainID, c.Change))
 		a.fill(approval.Signature)
 		signed.Approvals = append(signed.Approvals, approval)
 		if !VerifyApproval(ed25519.PublicKey(a.PublicKey), c.ChainID, c.Change, approval) || VerifyApproval(ed25519.PublicKey(a.PublicKey), "elsewhere", c.Change, approval) {
@@ -202,7 +202,7 @@ func (c *governanceVector) fill(t *testing.T) {
 
 func (c *clientVector) fill(t *testing.T) {
 	change := &ClientChange{ChainId: c.ChainID, Organisation: c.Organisation, Sequence: c.Sequence, Key: c.Key, Role: c.Role}
-	signed := SignClientChange(keyOf(c.Signature.Signer), change)
+	signed := made(SignClientChange(keyOf(c.Signature.Signer), change))
 	c.Change, c.SignBytes = signed.Change, clientSignBytes(c.ChainID, signed.Change)
 	c.Signature.fill(signed.Signature)
 	public := ed25519.PublicKey(c.Signature.PublicKey)

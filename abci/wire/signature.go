@@ -1,9 +1,22 @@
 package wire
 
 import (
+	"crypto"
+	"fmt"
+
 	"github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 	"github.com/oasisprotocol/curve25519-voi/primitives/ed25519/extra/cache"
 )
+
+// Sign signs a message with an Ed25519 key, which may be where nobody reads it. A key in memory
+// never fails.
+func Sign(key crypto.Signer, message []byte) ([]byte, error) {
+	signature, err := key.Sign(nil, message, crypto.Hash(0))
+	if err != nil {
+		return nil, fmt.Errorf("sign with the gateway key: %w", err)
+	}
+	return signature, nil
+}
 
 // strict is the rule of spec/formats.md for votes. The standard library's differs in one thing: it
 // takes keys and points of small order, with which the owner of a key can make votes that other

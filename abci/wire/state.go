@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,8 +28,9 @@ func StateSignBytes(chainID, asking, asked string, block uint64, hash []byte) []
 }
 
 // SignState signs a StateOpen with the gateway key of its organisation.
-func SignState(key ed25519.PrivateKey, chainID, asking, asked string, o *StateOpen) {
-	o.Signature = ed25519.Sign(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash))
+func SignState(key crypto.Signer, chainID, asking, asked string, o *StateOpen) (err error) {
+	o.Signature, err = Sign(key, StateSignBytes(chainID, asking, asked, o.Block, o.Hash))
+	return err
 }
 
 // VerifyState reports whether the gateway key signed the request for these nodes, by the same rule
@@ -47,8 +49,9 @@ func tablesSignBytes(chainID, asking, asked string, o *StateOpen, t *StateTables
 }
 
 // SignTables signs the answer to a StateOpen with the gateway key of the organisation that tells.
-func SignTables(key ed25519.PrivateKey, chainID, asking, asked string, o *StateOpen, t *StateTables) {
-	t.Signature = ed25519.Sign(key, tablesSignBytes(chainID, asking, asked, o, t))
+func SignTables(key crypto.Signer, chainID, asking, asked string, o *StateOpen, t *StateTables) (err error) {
+	t.Signature, err = Sign(key, tablesSignBytes(chainID, asking, asked, o, t))
+	return err
 }
 
 // VerifyTables reports whether the gateway key signed the answer, by the same rule as votes.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
@@ -297,22 +298,33 @@ func BundleSignBytes(chainID string, bundle []byte) []byte {
 	return append(out, bundle...)
 }
 
-// SignBundle encodes and signs a bundle with its organisation's gateway key, ready for the mempool.
+// SignBundle encodes and signs a bundle with a gateway key in memory, which never fails.
 func SignBundle(key ed25519.PrivateKey, b *Bundle) []byte {
-	raw := Encode(b)
-	signed := &SignedBundle{Bundle: raw, Signature: ed25519.Sign(key, BundleSignBytes(b.ChainId, raw))}
-	return Encode(&OrderedTx{Body: &OrderedTx_Bundle{Bundle: signed}})
+	signed, err := SignEncoded(key, b.ChainId, EncodeBundle(b))
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }
 
-// SignBundleAgain replaces the signature of a bundle that SignBundle made by that of another key.
-func SignBundleAgain(key ed25519.PrivateKey, chainID string, ordered []byte) []byte {
+// EncodeBundle encodes a bundle that SignEncoded makes ready for the mempool.
+func EncodeBundle(b *Bundle) []byte {
+	return Encode(&OrderedTx{Body: &OrderedTx_Bundle{Bundle: &SignedBundle{Bundle: Encode(b)}}})
+}
+
+// SignEncoded signs a bundle of EncodeBundle with its organisation's gateway key. A signature of
+// another key, which was there before, goes.
+func SignEncoded(key crypto.Signer, chainID string, encoded []byte) ([]byte, error) {
 	tx := &OrderedTx{}
-	if err := proto.Unmarshal(ordered, tx); err != nil {
-		panic(fmt.Errorf("sign bundle again: %w", err)) // SignBundle's own
+	if err := proto.Unmarshal(encoded, tx); err != nil {
+		panic(fmt.Errorf("sign bundle: %w", err)) // EncodeBundle's own
 	}
 	signed := tx.GetBundle()
-	signed.Signature = ed25519.Sign(key, BundleSignBytes(chainID, signed.Bundle))
-	return Encode(tx)
+	var err error
+	if signed.Signature, err = Sign(key, BundleSignBytes(chainID, signed.Bundle)); err != nil {
+		return nil, err
+	}
+	return Encode(tx), nil
 }
 
 // VerifyBundle reports whether the gateway key signed the bundle for this chain.

@@ -426,7 +426,7 @@ func TestVectorsOfAgreements(t *testing.T) {
 			t.Errorf("%s says %t: not verified, or agrees %t", c.Organisation, c.Yes, c.Agrees)
 		}
 		seed := sha256.Sum256([]byte(c.Organisation))
-		if made := Answer(ed25519.NewKeyFromSeed(seed[:]), c.Organisation, c.ChainID, c.ID, c.Yes); !bytes.Equal(made.Signature, c.Signature) {
+		if made := made(Answer(ed25519.NewKeyFromSeed(seed[:]), c.Organisation, c.ChainID, c.ID, c.Yes)); !bytes.Equal(made.Signature, c.Signature) {
 			t.Errorf("%s: signature %x", c.Organisation, made.Signature)
 		}
 		for _, broken := range []*Agreement{

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +20,7 @@ func (a *attested) archiver(store archive.Store) *archive.Archiver {
 	return archive.New(archive.Options{
 		Source: a.b, Store: store, ChainID: "test", Organisation: "a",
 		Authorities: func() (audit.Authorities, error) { return audit.Authorities{attestAuthority()}, nil },
-		Key:         func() (ed25519.PrivateKey, error) { return attestKey("a"), nil },
+		Key:         func() (crypto.Signer, error) { return attestKey("a"), nil },
 	})
 }
 
@@ -112,7 +112,7 @@ func TestNamesOfColumnsAreThoseOfTheDefinitions(t *testing.T) {
 	_, err := archive.New(archive.Options{
 		Source: misnaming{a.b}, Store: archive.Directory(t.TempDir()), ChainID: "test", Organisation: "a",
 		Authorities: func() (audit.Authorities, error) { return audit.Authorities{attestAuthority()}, nil },
-		Key:         func() (ed25519.PrivateKey, error) { return attestKey("a"), nil },
+		Key:         func() (crypto.Signer, error) { return attestKey("a"), nil },
 	}).Step(t.Context(), 0)
 	if !errors.Is(err, archive.ErrFalse) || !strings.Contains(err.Error(), `of public.pairs is "`) {
 		t.Errorf("names that are swapped: %v", err)

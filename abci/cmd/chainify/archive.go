@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto"
 	"crypto/ed25519"
 	"encoding/hex"
 	"encoding/json"
@@ -187,13 +188,13 @@ func archiveOptions(home, governance string) (archive.Store, archive.Options, er
 	o = archive.Options{
 		Source: source, Store: store, ChainID: all[0].ChainID, Organisation: c.Organisation,
 		Authorities: func() (audit.Authorities, error) { return all, nil },
-		Key:         func() (ed25519.PrivateKey, error) { return countingKey(h, c.Organisation, all) },
+		Key:         func() (crypto.Signer, error) { return countingKey(h, c.Organisation, all) },
 	}
 	return store, o, err
 }
 
 // countingKey is the home's gateway key that the organisation has now.
-func countingKey(h config.Home, organisation string, all audit.Authorities) (ed25519.PrivateKey, error) {
+func countingKey(h config.Home, organisation string, all audit.Authorities) (crypto.Signer, error) {
 	keys, err := h.GatewayKeys()
 	if err != nil {
 		return nil, err

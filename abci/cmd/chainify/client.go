@@ -107,7 +107,11 @@ func changeClient(ctx context.Context, home, publicKey, role string) error {
 			return err
 		}
 		change.Sequence = known.Changes + 1
-		return c.ChangeClient(ctx, wire.SignClientChange(gatewayKey, change))
+		signed, err := wire.SignClientChange(gatewayKey, change)
+		if err != nil {
+			return err
+		}
+		return c.ChangeClient(ctx, signed)
 	})
 	if err != nil {
 		return err

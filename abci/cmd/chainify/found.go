@@ -15,7 +15,7 @@ import (
 )
 
 func newInit() *cobra.Command {
-	var home, organisation, dsn, address, mode string
+	var home, organisation, dsn, address, mode, keyHolder string
 	var orderingOnly, standby bool
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
@@ -24,7 +24,10 @@ func newInit() *cobra.Command {
 only, signed with the private ones. Send it to the others; "chainify genesis" makes the common genesis.json of all parts.
 
 With --standby it makes a home beside that of the organisation's node, on another machine, and prints that node's id and address.
-The standby keeps the order, so that it can take the place of a lost node at once ("chainify take-over").`,
+The standby keeps the order, so that it can take the place of a lost node at once ("chainify take-over").
+
+With --key-holder the keys are those of another process, such as chainify-hsm with an HSM, which has one of each kind and signs
+the part. The home then has no private key but the node's own.`,
 		Example: `  chainify init --home /var/lib/chainify --organisation acme --address acme.example:26656 \
       --dsn 'host=/run/postgresql dbname=acme user=chainify_login' > acme.json`,
 		Args: cobra.NoArgs,
@@ -35,11 +38,14 @@ The standby keeps the order, so that it can take the place of a lost node at onc
 			if orderingOnly && standby {
 				return usageError("--standby and --ordering-only: name one of them")
 			}
+			if standby && keyHolder != "" {
+				return usageError("--standby: its home has keys of its own; name the key holder in its chainify.toml (keys.holder), which counts once it takes over")
+			}
 			c := config.Default(organisation)
 			if err := c.Tune(config.Mode(mode)); err != nil {
 				return usageError("--%v", err)
 			}
-			c.Database.DSN = dsn
+			c.Database.DSN, c.Keys.Holder = dsn, keyHolder
 			h := config.Home(home)
 			if err := h.Create(c); err != nil {
 				return err
@@ -68,6 +74,7 @@ The standby keeps the order, so that it can take the place of a lost node at onc
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: this node only orders")
 	cmd.Flags().BoolVar(&orderingOnly, "ordering-only", false, "an organisation without any database: it orders, has no say in the effects and submits nothing")
 	cmd.Flags().BoolVar(&standby, "standby", false, "a second node of the organisation, which keeps the order until it takes over")
+	cmd.Flags().StringVar(&keyHolder, "key-holder", "", "unix:///PATH of a key holder, such as chainify-hsm, that has the organisation's keys")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:26656", "host:port at which the other organisations reach this node")
 	require(cmd, "home", "organisation")
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
@@ -393,7 +394,11 @@ gateway key that counts.`,
 			for _, line := range said {
 				fmt.Fprintln(cmd.ErrOrStderr(), line)
 			}
-			out.Organisation, out.Signature = m.Organisation, wire.Approve(key, m.Organisation, change.ChainId, out.Change).Signature
+			approval, err := wire.Approve(key, m.Organisation, change.ChainId, out.Change)
+			if err != nil {
+				return err
+			}
+			out.Organisation, out.Signature = m.Organisation, approval.Signature
 			return printJSON(cmd.OutOrStdout(), out)
 		},
 	}
@@ -402,7 +407,7 @@ gateway key that counts.`,
 }
 
 // ownGatewayKey finds the gateway key of the home that counts for its organisation.
-func (t *target) ownGatewayKey(ctx context.Context) (ed25519.PrivateKey, *wire.Member, *wire.RegistryResponse, error) {
+func (t *target) ownGatewayKey(ctx context.Context) (crypto.Signer, *wire.Member, *wire.RegistryResponse, error) {
 	c, err := config.Load(t.home)
 	if err != nil {
 		return nil, nil, nil, err

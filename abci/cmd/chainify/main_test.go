@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -194,7 +195,7 @@ func openDoor(t *testing.T) *door {
 	t.Helper()
 	d := &door{path: filepath.Join(t.TempDir(), "s")}
 	var err error
-	d.gateway, err = gateway.New(gateway.Options{ChainID: "trade", Organisation: "acme", Key: func() ed25519.PrivateKey { return make([]byte, 64) }, Broadcaster: d, Height: 10})
+	d.gateway, err = gateway.New(gateway.Options{ChainID: "trade", Organisation: "acme", Key: func() crypto.Signer { return make(ed25519.PrivateKey, 64) }, Broadcaster: d, Height: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -127,7 +130,9 @@ func newRotateKey() *cobra.Command {
 		Long: `With --node, rotate-key makes another key for the node itself and prints its new id, for the others' peers. Nobody has to approve
 that: it counts from the node's next start. Otherwise it makes a new gateway key, validator key, or both, in the home, beside
 those that count. It prints the proposal to use them. The node changes over by itself at the block from which the change is in
-force; then the files of the old keys can be deleted.`,
+force; then the files of the old keys can be deleted.
+
+With a key holder (keys.holder of chainify.toml), make the new keys there first ("chainify-hsm new-key").`,
 		Example: `  chainify org rotate-key --home /var/lib/chainify --gateway > change.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -175,7 +180,7 @@ force; then the files of the old keys can be deleted.`,
 // newKeys makes keys in the home and the actions that put them in the place of those that count.
 func newKeys(home config.Home, m *wire.Member, gatewayKey, validator bool) (actions []*wire.GovernanceAction, err error) {
 	if gatewayKey {
-		key, err := home.NewGatewayKey()
+		key, err := home.NewGatewayKey(func(key ed25519.PublicKey) bool { return bytes.Equal(key, m.GatewayKey) })
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +195,9 @@ func newKeys(home config.Home, m *wire.Member, gatewayKey, validator bool) (acti
 	if err != nil {
 		return nil, err
 	}
-	key, err := home.NewValidatorKey()
+	key, err := home.NewValidatorKey(func(key ed25519.PublicKey) bool {
+		return slices.ContainsFunc(m.Validators, func(v *wire.ValidatorPower) bool { return bytes.Equal(v.Key, key) })
+	})
 	if err != nil {
 		return nil, err
 	}

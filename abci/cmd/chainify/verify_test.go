@@ -152,7 +152,7 @@ func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 	approve := func(change *wire.GovernanceChange) (approvals []string) {
 		for _, p := range f.Parts[:3] {
 			file := fileOf(change, wire.Encode(change))
-			file.Organisation, file.Signature = p.Organisation, wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change).Signature
+			file.Organisation, file.Signature = p.Organisation, made(wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change)).Signature
 			approvals = append(approvals, in(fmt.Sprintf("%s-%d.json", p.Organisation, change.Sequence)))
 			write(t, approvals[len(approvals)-1], string(must(json.Marshal(file))))
 		}
@@ -206,4 +206,12 @@ func must(text []byte, err error) []byte {
 		panic(err)
 	}
 	return text
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }

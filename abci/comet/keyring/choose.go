@@ -1,14 +1,14 @@
 package keyring
 
 import (
-	"crypto/ed25519"
+	"crypto"
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/comet/signer"
 )
 
 // gatewayOf chooses the gateway key that counts for an organisation; nil: none of these does.
-func gatewayOf(registry *order.Registry, organisation string, keys []ed25519.PrivateKey) (chosen ed25519.PrivateKey) {
+func gatewayOf(registry *order.Registry, organisation string, keys []crypto.Signer) (chosen crypto.Signer) {
 	public, known := registry.GatewayKey(organisation)
 	for _, key := range keys {
 		if known && public.Equal(key.Public()) {

@@ -2,7 +2,9 @@ package keyring
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
+	"reflect"
 	"testing"
 
 	cmted25519 "github.com/cometbft/cometbft/crypto/ed25519"
@@ -29,17 +31,17 @@ func TestWhichKeysCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		gateways   []ed25519.PrivateKey
-		gateway    ed25519.PrivateKey
+		gateways   []crypto.Signer
+		gateway    crypto.Signer
 		validators []*signer.Key
 		validator  *signer.Key
 	}{
-		"the key that counts is newer":      {[]ed25519.PrivateKey{gateway(1), gateway(2)}, gateway(2), []*signer.Key{old, now}, now},
-		"the key that counts is older":      {[]ed25519.PrivateKey{gateway(2), gateway(1)}, gateway(2), []*signer.Key{now, old}, now},
-		"no key counts":                     {[]ed25519.PrivateKey{gateway(1)}, nil, []*signer.Key{old}, old},
-		"another organisation's key counts": {[]ed25519.PrivateKey{gateway(3)}, nil, []*signer.Key{old, others}, old},
+		"the key that counts is newer":      {[]crypto.Signer{gateway(1), gateway(2)}, gateway(2), []*signer.Key{old, now}, now},
+		"the key that counts is older":      {[]crypto.Signer{gateway(2), gateway(1)}, gateway(2), []*signer.Key{now, old}, now},
+		"no key counts":                     {[]crypto.Signer{gateway(1)}, nil, []*signer.Key{old}, old},
+		"another organisation's key counts": {[]crypto.Signer{gateway(3)}, nil, []*signer.Key{old, others}, old},
 	} {
-		if got := gatewayOf(registry, "acme", c.gateways); !bytes.Equal(got, c.gateway) {
+		if got := gatewayOf(registry, "acme", c.gateways); !reflect.DeepEqual(got, c.gateway) {
 			t.Errorf("%s: another gateway key", name)
 		}
 		if got := validatorOf(registry, "acme", c.validators); got != c.validator {

@@ -4,6 +4,7 @@ package keyring
 
 import (
 	"cmp"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ type Keyring struct {
 
 	mu         sync.Mutex // guards all below
 	of         wire.Hash  // hash of the registry they were looked up in
-	gateway    ed25519.PrivateKey
+	gateway    crypto.Signer
 	validator  *signer.Key
 	validators map[string]*signer.Key // by id; each is read once, for it keeps what it signed last
 	vouch      string                 // for this node, by the keys of the home
@@ -135,7 +136,7 @@ func (k *Keyring) read(registry *order.Registry) error {
 
 // vouchBy signs for this node with the keys of the home, those that count first. Called with mu
 // held.
-func (k *Keyring) vouchBy(chainID string, gateway ed25519.PrivateKey, validator *signer.Key, gateways []ed25519.PrivateKey) (string, error) {
+func (k *Keyring) vouchBy(chainID string, gateway crypto.Signer, validator *signer.Key, gateways []crypto.Signer) (string, error) {
 	v := &wire.Vouch{Organisation: k.opt.Config.Organisation}
 	message := wire.NodeSignBytes(chainID, k.opt.Config.Organisation, k.nodeID)
 	signed := map[string]bool{}
@@ -152,13 +153,13 @@ func (k *Keyring) vouchBy(chainID string, gateway ed25519.PrivateKey, validator 
 		return nil
 	}
 	if gateway != nil {
-		gateways = append([]ed25519.PrivateKey{gateway}, gateways...)
+		gateways = append([]crypto.Signer{gateway}, gateways...)
 	}
 	validators := append([]*signer.Key{validator}, slices.Collect(maps.Values(k.validators))...)
 	for i := range max(len(gateways), len(validators)) {
 		if i < len(gateways) {
 			key := gateways[i]
-			if err := sign(key.Public().(ed25519.PublicKey), func(m []byte) ([]byte, error) { return ed25519.Sign(key, m), nil }); err != nil {
+			if err := sign(key.Public().(ed25519.PublicKey), func(m []byte) ([]byte, error) { return wire.Sign(key, m) }); err != nil {
 				return "", err
 			}
 		}
@@ -200,7 +201,7 @@ func (k *Keyring) current() {
 }
 
 // Gateway is the gateway key that counts; nil: none of the home's does.
-func (k *Keyring) Gateway() ed25519.PrivateKey {
+func (k *Keyring) Gateway() crypto.Signer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current()

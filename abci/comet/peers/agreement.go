@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -41,8 +42,8 @@ const unheardPause = 5 * time.Millisecond
 type AgreementOptions struct {
 	ChainID      string
 	Organisation string
-	Key          func() ed25519.PrivateKey // the organisation's gateway key, nil while it has none in the registry
-	NodeID       string                    // this node's, in CometBFT's network
+	Key          func() crypto.Signer // the organisation's gateway key, nil while it has none in the registry
+	NodeID       string               // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
 	// Ever reports whether a key that an organisation has, had, or will have fits.
@@ -167,10 +168,12 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 		if !ok || !slices.Contains(info.Channels, AgreementChannel) {
 			continue
 		}
-		ask := &wire.AgreementAsk{
-			Request: number, Asked: organisations, Transaction: tx,
-			Signature: ed25519.Sign(key, wire.AskSignBytes(r.opt.ChainID, r.opt.NodeID, string(peer.ID()), id)),
+		signature, err := wire.Sign(key, wire.AskSignBytes(r.opt.ChainID, r.opt.NodeID, string(peer.ID()), id))
+		if err != nil {
+			r.opt.Log.Warn("could not ask whether others agree", "error", err)
+			return
 		}
+		ask := &wire.AgreementAsk{Request: number, Asked: organisations, Transaction: tx, Signature: signature}
 		peer.TrySend(agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Ask{Ask: ask}}))
 	}
 }
@@ -247,7 +250,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	own := r.opt.Key()
 	id, chainID, client := wire.PeekAsked(ask)
 	if refusal := r.questions.refuses(client); refusal != "" && own != nil && r.opt.Conduct.member(peer) == client {
-		peer.TrySend(r.answer(own, ask.Request, id, false, refusal))
+		r.answer(peer.TrySend, own, ask.Request, id, false, refusal)
 		return
 	}
 	fits := func(key ed25519.PublicKey) bool {
@@ -271,7 +274,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 	}
 	granted, refusal := r.begin(client, tx.Proposal.Client)
 	if refusal != "" {
-		peer.TrySend(r.answer(own, ask.Request, tx.ID, false, refusal))
+		r.answer(peer.TrySend, own, ask.Request, tx.ID, false, refusal)
 		return
 	}
 	r.work.Go(func() {
@@ -290,7 +293,7 @@ func (r *Agreements) question(peer p2p.Peer, ask *wire.AgreementAsk) {
 		if refusal != "" {
 			r.opt.Log.Info("does not agree", "organisation", client, "transaction", fmt.Sprintf("%x", tx.ID[:8]), "reason", refusal)
 		}
-		peer.Send(r.answer(own, ask.Request, tx.ID, refusal == "", refusal))
+		r.answer(peer.Send, own, ask.Request, tx.ID, refusal == "", refusal)
 	})
 }
 
@@ -315,10 +318,16 @@ func (r *Agreements) end(granted charge, id wire.TxID, worked time.Duration) {
 // Ordered tells that transactions are in a block: what was worked for them was not in vain.
 func (r *Agreements) Ordered(ids []wire.TxID) { r.questions.ordered(ids) }
 
-func (r *Agreements) answer(own ed25519.PrivateKey, request uint64, id wire.TxID, yes bool, reason string) p2p.Envelope {
-	return agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{
-		Request: request, Agreement: wire.Answer(own, r.opt.Organisation, r.opt.ChainID, id, yes), Reason: reason,
-	}}})
+// answer sends a signed answer. Without a signature the other node waits for it in vain.
+func (r *Agreements) answer(send func(p2p.Envelope) bool, own crypto.Signer, request uint64, id wire.TxID, yes bool, reason string) {
+	agreement, err := wire.Answer(own, r.opt.Organisation, r.opt.ChainID, id, yes)
+	if err != nil {
+		r.opt.Log.Warn("could not answer whether to agree", "error", err)
+		return
+	}
+	send(agreementEnvelope(&wire.AgreementMessage{Body: &wire.AgreementMessage_Answer{Answer: &wire.AgreementAnswer{
+		Request: request, Agreement: agreement, Reason: reason,
+	}}}))
 }
 
 func agreementEnvelope(m *wire.AgreementMessage) p2p.Envelope {

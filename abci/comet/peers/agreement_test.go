@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func newTable(t *testing.T, n int, decide func(i int) func(context.Context, []by
 	for i := range n {
 		name := fmt.Sprintf("o%d", i)
 		r, err := NewAgreements(AgreementOptions{
-			ChainID: "test", Organisation: name, Key: func() ed25519.PrivateKey { return b.keys[name] }, Limit: testLimit,
+			ChainID: "test", Organisation: name, Key: func() crypto.Signer { return b.keys[name] }, Limit: testLimit,
 			Decide: func(ctx context.Context, tx []byte, _ func() int64) (string, error) { return decide(i)(ctx, tx) },
 			GatewayKey: func(organisation string) (ed25519.PublicKey, bool) {
 				key, known := b.keys[organisation]

@@ -82,7 +82,9 @@ func (a *asking) open(ctx context.Context, what *wire.StateOpen) error {
 	if key == nil {
 		return errNoMember
 	}
-	wire.SignState(key, r.opt.ChainID, r.opt.NodeID, string(a.peer.ID()), o)
+	if err := wire.SignState(key, r.opt.ChainID, r.opt.NodeID, string(a.peer.ID()), o); err != nil {
+		return err
+	}
 	limit := r.answerLimit
 	if what.Past {
 		limit = r.openLimit

@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"io"
@@ -211,7 +212,7 @@ func TestConductBarsLongerEachTimeAndForgives(t *testing.T) {
 func TestKeysOfBeforeAreNoOffence(t *testing.T) {
 	b := newBench(t, 2, nil)
 	before := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{77}, 32))
-	b.reactors[0].opt.Key = func() ed25519.PrivateKey { return before }
+	b.reactors[0].opt.Key = func() crypto.Signer { return before }
 	known := b.reactors[1].opt.Ever
 	b.reactors[1].opt.Ever = func(organisation string, fits func(ed25519.PublicKey) bool) bool {
 		return known(organisation, fits) || organisation == "o0" && fits(before.Public().(ed25519.PublicKey))
@@ -222,7 +223,7 @@ func TestKeysOfBeforeAreNoOffence(t *testing.T) {
 	if b.switches[1].Peers().Size() != 1 {
 		t.Error("disconnected for it")
 	}
-	b.reactors[0].opt.Key = func() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{78}, 32)) }
+	b.reactors[0].opt.Key = func() crypto.Signer { return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{78}, 32)) }
 	behind := true
 	b.reactors[1].opt.Conduct.Behind = func() bool { return behind }
 	if _, err := b.read(0, 1, 7); err == nil || b.switches[1].Peers().Size() != 1 {

@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func newBench(t *testing.T, n int, change func(i int, r *Reactor)) *bench {
 		name := fmt.Sprintf("o%d", i)
 		d := &database{}
 		r, err := New(Options{
-			ChainID: "test", Organisation: name, Key: func() ed25519.PrivateKey { return keys[name] }, Backend: d, BytesPerSecond: 1 << 30,
+			ChainID: "test", Organisation: name, Key: func() crypto.Signer { return keys[name] }, Backend: d, BytesPerSecond: 1 << 30,
 			GatewayKey: func(organisation string) (ed25519.PublicKey, bool) {
 				key, known := keys[organisation]
 				if !known {

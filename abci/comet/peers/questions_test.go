@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
@@ -233,7 +234,7 @@ func newAsked(t testing.TB, change func(*wire.AgreementAsk)) (*Agreements, []byt
 	conduct := NewConduct(slog.New(slog.DiscardHandler))
 	conduct.Member = func(peer p2p.Peer) string { return string(peer.ID()) }
 	r, err := NewAgreements(AgreementOptions{
-		ChainID: "test", Organisation: "o1", NodeID: "asked", Key: func() ed25519.PrivateKey { return key }, Limit: time.Minute,
+		ChainID: "test", Organisation: "o1", NodeID: "asked", Key: func() crypto.Signer { return key }, Limit: time.Minute,
 		GatewayKey: func(string) (ed25519.PublicKey, bool) { return public, true },
 		Ever:       func(_ string, fits func(ed25519.PublicKey) bool) bool { return fits(public) },
 		Conduct:    conduct, Log: slog.New(slog.DiscardHandler),

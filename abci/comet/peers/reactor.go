@@ -7,6 +7,7 @@ package peers
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"errors"
 	"log/slog"
@@ -49,8 +50,8 @@ const SessionLimit = 2 * time.Hour
 type Options struct {
 	ChainID      string
 	Organisation string
-	Key          func() ed25519.PrivateKey // the organisation's gateway key, nil while it has none in the registry
-	NodeID       string                    // this node's, in CometBFT's network
+	Key          func() crypto.Signer // the organisation's gateway key, nil while it has none in the registry
+	NodeID       string               // this node's, in CometBFT's network
 	// GatewayKey is that of an organisation that has a database; false for others.
 	GatewayKey func(organisation string) (ed25519.PublicKey, bool)
 	// Ever reports whether a key that an organisation has, had, or will have fits.

@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"io"
 	"log/slog"
@@ -24,7 +25,7 @@ func FuzzSignedQuestion(f *testing.F) {
 	public := key.Public().(ed25519.PublicKey)
 	var decided atomic.Pointer[[]byte]
 	r, err := NewAgreements(AgreementOptions{
-		ChainID: "test", Organisation: "o1", NodeID: "asked", Key: func() ed25519.PrivateKey { return key }, Limit: time.Minute,
+		ChainID: "test", Organisation: "o1", NodeID: "asked", Key: func() crypto.Signer { return key }, Limit: time.Minute,
 		GatewayKey: func(string) (ed25519.PublicKey, bool) { return public, true },
 		Ever:       func(_ string, fits func(ed25519.PublicKey) bool) bool { return fits(public) },
 		Conduct:    NewConduct(slog.New(slog.DiscardHandler)), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -78,7 +79,7 @@ func FuzzToldAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := New(Options{
-			Key: func() ed25519.PrivateKey { return nil }, GatewayKey: func(string) (ed25519.PublicKey, bool) { return nil, false }, Backend: &database{},
+			Key: func() crypto.Signer { return nil }, GatewayKey: func(string) (ed25519.PublicKey, bool) { return nil, false }, Backend: &database{},
 			Ever: func(string, func(ed25519.PublicKey) bool) bool { return true }, Conduct: NewConduct(slog.New(slog.DiscardHandler)),
 			Log: slog.New(slog.DiscardHandler),
 		})

@@ -247,7 +247,9 @@ func (t *telling) answer(q *wire.StateRequest) (*wire.StateResponse, error) {
 		if key == nil {
 			return nil, errNoMember
 		}
-		wire.SignTables(key, t.reactor.opt.ChainID, string(t.session.peer.ID()), t.reactor.opt.NodeID, t.opened, tables)
+		if err := wire.SignTables(key, t.reactor.opt.ChainID, string(t.session.peer.ID()), t.reactor.opt.NodeID, t.opened, tables); err != nil {
+			return nil, err
+		}
 		return &wire.StateResponse{Body: &wire.StateResponse_Tables{Tables: tables}}, nil
 	case *wire.StateRequest_Next:
 		return t.nextPage()

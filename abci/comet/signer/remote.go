@@ -21,17 +21,17 @@ const (
 	signaturePause = 100 * time.Millisecond
 )
 
-// remoteKey is a validator key that another process holds, which connects to this one (CometBFT's
-// privval protocol). That process never signs twice; what it answers is checked here.
+// remoteKey is a validator key that another process holds. That process never signs twice; what it
+// answers is checked here.
 type remoteKey struct {
-	endpoint *privval.SignerListenerEndpoint
-	asked    types.PrivValidator
-	public   crypto.PubKey
+	asked  types.PrivValidator
+	public crypto.PubKey
+	close  func() error
 }
 
 var _ types.PrivValidator = (*remoteKey)(nil)
 
-// OpenRemote listens at an address and waits for the signer.
+// OpenRemote listens at an address and waits for the signer (CometBFT's privval protocol).
 func OpenRemote(address, chainID string, log cmtlog.Logger) (*Key, error) {
 	endpoint, err := privval.NewSignerListener(address, log)
 	if err != nil {
@@ -49,12 +49,16 @@ func OpenRemote(address, chainID string, log cmtlog.Logger) (*Key, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ask the signer for its public key: %w", err), endpoint.Stop())
 	}
-	r := &remoteKey{endpoint: endpoint, asked: asked, public: public}
-	return &Key{PrivValidator: r, Key: StoredKey{Address: public.Address(), PubKey: public}}, nil
+	return Checked(asked, public, endpoint.Stop), nil
 }
 
-// Close stops listening.
-func (r *remoteKey) Close() error { return r.endpoint.Stop() }
+// Checked is a key of another process, which asked reaches. Its answers are checked.
+func Checked(asked types.PrivValidator, public crypto.PubKey, close func() error) *Key {
+	return &Key{PrivValidator: &remoteKey{asked, public, close}, Key: StoredKey{Address: public.Address(), PubKey: public}}
+}
+
+// Close ends the connection.
+func (r *remoteKey) Close() error { return r.close() }
 
 // GetPubKey implements types.PrivValidator.
 func (r *remoteKey) GetPubKey() (crypto.PubKey, error) { return r.public, nil }

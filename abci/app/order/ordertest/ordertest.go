@@ -107,7 +107,7 @@ func (c *Consortium) Governance(change *wire.GovernanceChange, approve ...int) [
 func (c *Consortium) Signed(change []byte, approve ...int) *wire.SignedGovernanceChange {
 	signed := &wire.SignedGovernanceChange{Change: change}
 	for _, i := range approve {
-		signed.Approvals = append(signed.Approvals, wire.Approve(c.gateways[i], c.names[i], ChainID, change))
+		signed.Approvals = append(signed.Approvals, made(wire.Approve(c.gateways[i], c.names[i], ChainID, change)))
 	}
 	return signed
 }
@@ -120,7 +120,7 @@ func (c *Consortium) Client(i int, change *wire.ClientChange) []byte {
 
 // SignedClient is a change of clients, signed by organisation i.
 func (c *Consortium) SignedClient(i int, change *wire.ClientChange) *wire.SignedClientChange {
-	return wire.SignClientChange(c.gateways[i], change)
+	return made(wire.SignClientChange(c.gateways[i], change))
 }
 
 // SignAs signs anything with organisation i's gateway key.
@@ -192,4 +192,12 @@ func Certificate(k wire.Key, hash *wire.Hash, votes ...*wire.ExtendedVote) []byt
 		c.LedgerBlockHash = hash[:]
 	}
 	return wire.Encode(&wire.OrderedTx{Body: &wire.OrderedTx_Certificate{Certificate: c}})
+}
+
+// made is a message that its key signed; a key in memory never fails.
+func made[T any](signed T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return signed
 }
