@@ -11,15 +11,14 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A node reads the settings that the chart gives it.
 func TestTheChartsConfigurationIsRead(t *testing.T) {
 	for _, name := range []string{"acme", "external"} {
 		f, err := os.Open("../../helm/golden/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		data := map[string]string{}
 		for d := yaml.NewDecoder(f); ; {
@@ -47,15 +46,9 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.Anchor)
 		}
 		home := Home(t.TempDir())
-		if err := os.MkdirAll(filepath.Dir(home.Genesis()), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(home.Genesis(), []byte(data["genesis.json"]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(home.Path(c.Network.AdmittedFile), []byte(data["admitted"]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(home.Genesis()), 0o755))
+		must.Do(t, os.WriteFile(home.Genesis(), []byte(data["genesis.json"]), 0o644))
+		must.Do(t, os.WriteFile(home.Path(c.Network.AdmittedFile), []byte(data["admitted"]), 0o644))
 		if ids, err := home.Admitted(c); err != nil || (len(ids) == 1) != (name == "external") {
 			t.Errorf("%s: %v are let in, %v", name, ids, err)
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestRenderedFileIsTheConfiguration(t *testing.T) {
@@ -33,9 +35,7 @@ func TestRenderedFileIsTheConfiguration(t *testing.T) {
 		want := Default("acme")
 		change(&want)
 		text, err := Render(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := Parse(text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
@@ -49,9 +49,7 @@ func TestRenderedFileIsTheConfiguration(t *testing.T) {
 // Every setting stands in the commented file: what an operator cannot see he cannot set.
 func TestEverySettingIsInTheFile(t *testing.T) {
 	text, err := Render(Default("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
 		for i := range typ.NumField() {
@@ -135,9 +133,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 func TestModes(t *testing.T) {
 	for mode, want := range tunings {
 		c, err := Parse(fmt.Appendf(nil, "organisation = \"acme\"\nmode = %q\n[gateway]\nbundle_delay = \"7ms\"", mode))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if time.Duration(c.Network.GossipSleep) != want.gossipSleep || time.Duration(c.Network.FlushThrottle) != want.flushThrottle ||
 			time.Duration(c.Consensus.Gather) != want.gather || time.Duration(c.Gateway.BundleDelay) != 7*time.Millisecond {
 			t.Errorf("%s: %+v", mode, c)
@@ -162,22 +158,16 @@ func testnet(dir string) Testnet {
 
 func TestTestnetHomes(t *testing.T) {
 	homes, err := testnet(t.TempDir()).Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var first []byte
 	for i, h := range homes {
 		c, err := Load(string(h))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(c.Network.Peers) != 2 || c.Database.DSN != fmt.Sprintf("host=/run/%s port=54%d", c.Organisation, i) {
 			t.Errorf("configuration %+v", c)
 		}
 		text, err := os.ReadFile(h.Genesis())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if first == nil {
 			first = text
 		}
@@ -185,17 +175,11 @@ func TestTestnetHomes(t *testing.T) {
 			t.Error("the homes have different genesis files")
 		}
 		doc, state, err := h.LoadGenesis()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		key, err := h.GatewayKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		validator, err := h.Validator()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := state.Organisations[i]
 		if o.Name != c.Organisation || !bytes.Equal(o.GatewayKey, key[32:]) || !bytes.Equal(o.Validators[0], validator.Key.PubKey.Bytes()) {
 			t.Errorf("organisation %+v", o)
@@ -217,9 +201,7 @@ func TestTestnetWithAnOrderingOnlyOrganisation(t *testing.T) {
 	n := testnet(t.TempDir())
 	n.OrderingOnly, n.Powers, n.Consent = []string{"notary"}, nil, 3
 	homes, err := n.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := Load(string(homes[3]))
 	if err != nil || c.Organisation != "notary" || c.Database.DSN != "" || len(c.Network.Peers) != 3 {
 		t.Fatalf("configuration %+v, %v", c, err)
@@ -238,19 +220,13 @@ func TestTestnetWithAnOrderingOnlyOrganisation(t *testing.T) {
 func TestKeysAreNeverOverwritten(t *testing.T) {
 	n := testnet(t.TempDir())
 	homes, err := n.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before, err := os.ReadFile(homes[0].gatewayKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := n.Create(); err == nil {
 		t.Fatal("a home was made twice")
 	}
-	if err := os.Remove(homes[0].Path(FileName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(homes[0].Path(FileName)))
 	if err := homes[0].Create(Default("acme")); err == nil || !strings.Contains(err.Error(), "never overwritten") {
 		t.Fatalf("error %v", err)
 	}
@@ -281,20 +257,14 @@ func TestTestnetRefusals(t *testing.T) {
 
 func TestGenesisParts(t *testing.T) {
 	h := Home(t.TempDir() + "/a")
-	if err := h.Create(Default("acme")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Create(Default("acme")))
 	p, err := h.Part("acme", "acme.example:26656")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again := p
 	again.ValidatorKey = bytes.Repeat([]byte{5}, 32)
 	f := Founding{ChainID: "test", Time: time.Unix(1_700_000_000, 0).UTC(), Parts: []Part{p, again}}
 	one, err := f.Genesis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if two, err := f.Genesis(); err != nil || !bytes.Equal(one, two) {
 		t.Fatal("the same founding gives different files")
 	}
@@ -317,28 +287,18 @@ func TestGenesisParts(t *testing.T) {
 // A part that was changed on its way, or is of keys that its maker does not have, is refused.
 func TestGenesisPartsAreSigned(t *testing.T) {
 	h := Home(t.TempDir() + "/a")
-	if err := h.Create(Default("acme")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Create(Default("acme")))
 	unsigned, err := h.Part("acme", "acme.example:26656")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signed, err := h.SignPart(unsigned)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	read := func(p Part) error {
 		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = ParsePart(text)
 		return err
 	}
-	if err := read(signed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, read(signed))
 	for name, change := range map[string]func(*Part){
 		"unsigned":                 func(p *Part) { *p = unsigned },
 		"organisation":             func(p *Part) { p.Organisation = "bolt" },
@@ -362,14 +322,10 @@ func TestTestnetOnHostsOfTheirOwn(t *testing.T) {
 	n := testnet(t.TempDir())
 	n.HostTemplate, n.Socket, n.Users = "node-{organisation}", "/run/chainify/node.sock", []string{"999", "10001"}
 	homes, err := n.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, h := range homes {
 		c, err := Load(string(h))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c.Network.Listen != "0.0.0.0:30000" || c.HTTP.Listen != "127.0.0.1:30001" || c.Metrics.Listen != "0.0.0.0:30003" {
 			t.Errorf("addresses %+v, %+v, %+v", c.Network.Listen, c.HTTP, c.Metrics)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Parts come from other organisations: whatever is in one, it is refused, or gives the same part
@@ -35,9 +37,7 @@ func FuzzParsePart(f *testing.F) {
 			t.Errorf("%q is accepted and is no JSON text", text)
 		}
 		again, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := ParsePart(again); err != nil {
 			t.Errorf("%s is accepted, and refused as %s: %v", text, again, err)
 		}

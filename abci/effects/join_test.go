@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A database without blocks, whose node has no first block, is filled by another organisation. The
 // core asks again while nobody helps, and goes on where the database then stands.
 func TestAnEmptyDatabaseJoins(t *testing.T) {
 	core, err := NewCore(Config{Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	now := int64(1)
 	step := func(e Event, wantSuffix string) {
 		t.Helper()
@@ -57,9 +56,7 @@ func TestAnEmptyDatabaseJoins(t *testing.T) {
 // it ended.
 func TestStatusTellsHowManyRowsAreTakenOver(t *testing.T) {
 	core, err := NewCore(Config{Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	core.joining = joining{wanted: true, why: "nobody"}
 	s := &Shell{core: core, log: slog.New(slog.DiscardHandler)}
 	s.takes("public.t", 5, 9)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -308,9 +309,7 @@ func TestAStuckTransactionIsVoted(t *testing.T) {
 	b.db.StickAt(7, true)
 	block := b.next()
 	vote, err := wire.DecodeEffectVote(b.vote(block, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if i, stuck := vote.StuckAt(); !stuck || i != 7 {
 		t.Fatalf("vote %+v, want stuck at 7", vote)
 	}
@@ -329,9 +328,7 @@ func TestARestartedNodeGoesOnWhereTheDatabaseIs(t *testing.T) {
 	}
 	b.committed(3)
 	b.stop()
-	if err := b.memory.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.memory.Close())
 	block := b.next() // decided while the node was down
 	b.source.blocks = append(b.source.blocks, block)
 	b.source.certs = append(b.source.certs, &wire.Certificate{Number: 4, Hash: b.honest(block)})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -13,9 +14,7 @@ import (
 func executing(t *testing.T) (*Core, *wire.OrderedBlock) {
 	t.Helper()
 	core, err := NewCore(Config{Organisation: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	block := &wire.OrderedBlock{Organisations: 4, Consent: 3, Number: 1, OrderHash: wire.Hash{1}, Height: 1}
 	core.Step(1, Started{})
 	core.Step(2, DatabaseAt{Position: backend.Position{}})

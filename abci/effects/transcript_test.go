@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -28,14 +29,10 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got := play(t, string(want))
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 			} else if got != string(want) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
@@ -60,9 +57,7 @@ func play(t *testing.T, text string) string {
 		}
 	}
 	core, err := NewCore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &transcript{T: t, core: core, nowMS: 1, names: map[wire.Hash]string{{}: "-"}}
 	var out strings.Builder
 	for line := range strings.Lines(text) {

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -115,9 +116,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 		change(&opt)
 	}
 	g, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.g = g
 	return f
 }
@@ -324,9 +323,7 @@ func TestRolesTakeTurns(t *testing.T) {
 	roles := map[string]int{}
 	for _, tx := range f.mempool.bundles[0].Transactions {
 		var p wire.Proposal
-		if err := proto.Unmarshal(tx.Proposal.Proposal, &p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proto.Unmarshal(tx.Proposal.Proposal, &p))
 		roles[p.Client.Role]++
 	}
 	if roles["bank"] != 1 || roles["desk"] != 1 || roles["flood"] != 2 {
@@ -346,9 +343,7 @@ func TestOrderWithinARoleIsKept(t *testing.T) {
 	for _, b := range f.mempool.bundles {
 		for _, tx := range b.Transactions {
 			var p wire.Proposal
-			if err := proto.Unmarshal(tx.Proposal.Proposal, &p); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proto.Unmarshal(tx.Proposal.Proposal, &p))
 			if p.Client.Role == "bank" {
 				got = append(got, wire.TxIDOf(tx.Proposal.Proposal))
 			}
@@ -390,9 +385,7 @@ func TestQueuedBytesAreBounded(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Limits.PendingBytesMax = wire.ProposalBytesMax })
 	big := sql(strings.Repeat("x", wire.ProposalBytesMax-1000))
 	ids, err := f.g.Submit("bank", []*wire.Statement{big})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.refusedWith(StateFull, "desk", 20)
 	f.step()
 	f.refusedWith(StateFull, "desk", 20) // broadcast, but not ordered

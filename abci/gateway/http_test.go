@@ -23,6 +23,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -46,14 +47,10 @@ func newAPI(t *testing.T, f *fixture, role string) *API {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	if role != "" {
 		text := fmt.Sprintf(`{"tokens":[{"name":"till","role":%q,"sha256":"%x"}]}`, role, sha256.Sum256([]byte(testToken)))
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	tokens, err := access.OpenTokens(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &API{
 		Gateway: f.g, Source: fakeSource{}, Access: &access.Access{Tokens: tokens}, OpenReads: true,
 		Limits: DefaultHTTPLimits(), Log: slog.New(slog.DiscardHandler),
@@ -88,9 +85,7 @@ func TestHTTPSubmitAndOutcome(t *testing.T) {
 		t.Fatal(r)
 	}
 	var ok accepted
-	if err := json.Unmarshal([]byte(r.body), &ok); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(r.body), &ok))
 	raw, _ := hex.DecodeString(ok.ID)
 	f.step()
 	if p := f.mempool.bundles[0].Transactions[0].Proposal.Proposal; !strings.Contains(string(p), "bank") {
@@ -209,9 +204,7 @@ func TestHTTPServesAndStops(t *testing.T) {
 	f := newFixture(t, nil)
 	a := newAPI(t, f, "")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l) }()
@@ -248,9 +241,7 @@ func TestOpenAPIMatchesTheHandlers(t *testing.T) {
 			} `yaml:"schemas"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(openAPI, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(openAPI, &doc))
 	var described, served []string
 	for path, methods := range doc.Paths {
 		for method, operation := range methods {

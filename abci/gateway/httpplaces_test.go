@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -27,9 +28,7 @@ func manyTokens(t *testing.T, f *fixture, n int) *API {
 	for i := range n {
 		list = append(list, fmt.Sprintf(`{"name":"%d","role":"bank","sha256":"%x"}`, i, sha256.Sum256([]byte(strconv.Itoa(i)))))
 	}
-	if err := os.WriteFile(path, []byte(`{"tokens":[`+strings.Join(list, ",")+`]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(`{"tokens":[`+strings.Join(list, ",")+`]}`), 0o600))
 	a := newAPI(t, f, "")
 	var err error
 	if a.Access.Tokens, err = access.OpenTokens(path); err != nil {
@@ -208,13 +207,9 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	dial := func() net.Conn {
 		t.Helper()
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { c.Close() })
-		if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetDeadline(time.Now().Add(5*time.Minute)))
 		return c
 	}
 	answered := func(c net.Conn) bool {

@@ -25,15 +25,14 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/access"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // serveHTTP serves the API on loopback and returns its address.
 func serveHTTP(t *testing.T, a *API) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l) }()
@@ -60,9 +59,7 @@ func TestHTTPTimesAreBounded(t *testing.T) {
 		"another request": "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer conn.Close()
 		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
@@ -241,9 +238,7 @@ func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "revoked")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(list, []byte(text), 0o644))
 	}
 	write("")
 	var err error
@@ -266,9 +261,7 @@ func TestRevokedCredentialsEndWithTheNextRequest(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	leaf, err := x509.ParseCertificate(identity.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, step := range []struct{ list, till, office string }{
 		{"", "200", "200"},
 		{fmt.Sprintf("key %x # till's\n", sha256.Sum256(leaf.RawSubjectPublicKeyInfo)), "401", "200"},
@@ -299,9 +292,7 @@ func refusal(t *testing.T, address string, config *tls.Config) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetReadDeadline(time.Now().Add(5*time.Minute)))
 	if _, err = conn.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -334,9 +325,7 @@ func TestSecretsAreInNoLog(t *testing.T) {
 	client := own.client()
 	for _, header := range []string{"Bearer " + testToken, "Bearer " + wrong, wrong, "Basic " + wrong, "Bearer " + wrong + "\x7f"} {
 		req, err := http.NewRequest("POST", "https://"+address+"/v1/transactions", strings.NewReader(`{"sql":"`+wrong+`"`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		req.Header["Authorization"] = []string{header}
 		if r, err := client.Do(req); err == nil {
 			text, _ := io.ReadAll(r.Body)
@@ -345,21 +334,15 @@ func TestSecretsAreInNoLog(t *testing.T) {
 		}
 	}
 	raw, err := tls.Dial("tcp", address, &tls.Config{RootCAs: own.pool})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Fprintf(raw, "GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization : Bearer %s\r\n\r\n", testToken)
 	_, _ = io.Copy(&out, raw)
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Fprintf(conn, "GET /v1/status HTTP/1.1\r\nAuthorization: Bearer %s\r\n\r\n", testToken) // in clear, by mistake
 	_, _ = io.Copy(&out, conn)
 	key, err := os.ReadFile(filepath.Join(own.dir, "node.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	eventually(t, func() bool { return strings.Contains(out.String(), "TLS handshake error") })
 	for _, secret := range []string{testToken, wrong, strings.Split(string(key), "\n")[1]} {
 		if strings.Contains(out.String(), secret) {

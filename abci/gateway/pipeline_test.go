@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -268,15 +269,11 @@ func TestClientEndsRequestsWithTheConnection(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "node.sock")
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer l.Close()
 		client := dial(t, path)
 		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var under sync.WaitGroup
 		for range 2 {
 			under.Go(func() {
@@ -291,9 +288,7 @@ func TestClientEndsRequestsWithTheConnection(t *testing.T) {
 			}
 		}
 		for _, r := range c.answers {
-			if err := wire.WriteMessage(conn, r); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, wire.WriteMessage(conn, r))
 		}
 		if c.answers == nil {
 			conn.Close()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -47,9 +48,7 @@ func TestRatesAreOffByDefault(t *testing.T) {
 func TestRatesOfManyClientsAreBounded(t *testing.T) {
 	f := newFixture(t, limited(1, 1))
 	for i := range ratesKept + 1 {
-		if err := f.g.Admit(fmt.Sprint(i), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.g.Admit(fmt.Sprint(i), 1))
 	}
 	if n := f.g.rates.buckets.Len(); n != ratesKept {
 		t.Errorf("%d buckets are kept, want %d", n, ratesKept)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/fair"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -61,9 +62,7 @@ func TestARolesBytesAreCountedUntilTheOrder(t *testing.T) {
 	var ids []wire.TxID
 	for range 2 {
 		id, err := large("flood")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ids = append(ids, id...)
 		f.drain()
 	}

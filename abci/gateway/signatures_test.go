@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -46,9 +47,7 @@ func TestSignaturesVerifiedTogetherAreJudgedAlone(t *testing.T) {
 // nobody else.
 func TestSignaturesGatherWhileThereIsPatience(t *testing.T) {
 	tx, err := wire.DecodeSignedProposal(signed(clerkKey, func(*wire.Proposal) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const between = signaturesPause * 3 / 4
 	for patience, want := range map[time.Duration][3]time.Duration{
 		0:                       {0, between, 2 * between}, // each alone

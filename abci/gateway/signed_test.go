@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -53,9 +54,7 @@ func TestSubmitSigned(t *testing.T) {
 	f := newFixture(t, registerClerk)
 	f.submit("bank", 1) // expires later, and was accepted before
 	id, err := f.submitSigned(signed(clerkKey, unchanged))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if again, err := f.submitSigned(signed(clerkKey, unchanged)); err != nil || again != id {
 		t.Errorf("submitted again: %x, %v, want %x", again, err, id)
 	}

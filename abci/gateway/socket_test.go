@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -31,9 +32,7 @@ func serveSocket(t *testing.T, f *fixture, change func(*SocketOptions)) (path st
 		return &wire.StatusResponse{Organisation: "acme", State: "serving"}
 	}
 	s, err := ListenSocket(opt, &Handler{Gateway: f.g, Status: status})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -62,9 +61,7 @@ func serveSocket(t *testing.T, f *fixture, change func(*SocketOptions)) (path st
 func dial(t *testing.T, path string) *Client {
 	t.Helper()
 	c, err := Dial(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -176,9 +173,7 @@ func TestSubmissionsWaitForTheirOutcomes(t *testing.T) {
 func rawDial(t *testing.T, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	t.Cleanup(func() { conn.Close() })
 	return conn
@@ -186,21 +181,15 @@ func rawDial(t *testing.T, path string) net.Conn {
 
 func send(t *testing.T, conn net.Conn, r *wire.NodeRequest) {
 	t.Helper()
-	if err := wire.WriteMessage(conn, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, wire.WriteMessage(conn, r))
 }
 
 func receive(t *testing.T, conn net.Conn) *wire.NodeResponse {
 	t.Helper()
 	frame, err := wire.ReadFrame(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := wire.DecodeNodeResponse(frame)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -332,9 +321,7 @@ func TestSocketFile(t *testing.T) {
 	}
 	stale := filepath.Join(t.TempDir(), "stale.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	s, err := ListenSocket(SocketOptions{Path: stale, Mode: 0o600}, handler)
@@ -343,9 +330,7 @@ func TestSocketFile(t *testing.T) {
 	}
 	s.listener.Close()
 	plain := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plain, nil, 0o600))
 	if _, err := ListenSocket(SocketOptions{Path: plain}, handler); err == nil {
 		t.Fatal("a file that is no socket was replaced")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -150,9 +151,7 @@ func TestWhoBecameStaleInTheQueueIsNotOrdered(t *testing.T) {
 	f.submit("bank", 1)
 	f.step() // what follows gathers
 	ids, err := f.submitSet(setOf(4, updates(1, 10, 30)), setOf(4, updates(2, 10, 30)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	staleAfter(writeSets(5, setOf(4, updates(1, 10, 20))))(f.g)
 	f.now = f.now.Add(time.Second)
 	f.step()
@@ -319,9 +318,7 @@ func TestNobodyWhoWouldSucceedIsRefused(t *testing.T) {
 				from := max(0, shown-random.IntN(4))
 				set := simulate(random, uint64(from), states[from:shown+1])
 				decoded, err := wire.DecodeWriteSet(set.Encode())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				asked++
 				if c := s.conflict(decoded); c != nil {
 					refused++

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -284,9 +285,7 @@ func TestOverdueOutcomesAreLookedUp(t *testing.T) {
 		t.Fatalf("lookups %v, want the ordered transaction", f.g.lookups)
 	}
 	db.set(nil, wire.TxResult{ID: ids[0], Block: 4, Succeeded: true})
-	if err := f.g.lookUpSome(context.Background(), f.g.lookups); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.g.lookUpSome(context.Background(), f.g.lookups))
 	if s := f.g.Stats(); s.Pending != 1 {
 		t.Fatalf("%d transactions pending, want 1", s.Pending)
 	}

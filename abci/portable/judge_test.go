@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/canonical"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -19,9 +20,7 @@ func effectsOf(t *testing.T, s wire.WriteSet, rows ...[]canonical.Column) *wire.
 	s.Isolation = max(s.Isolation, wire.ReadCommitted)
 	for _, row := range rows {
 		raw, err := canonical.AppendRow(nil, row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.Changes = append(s.Changes, wire.RowChange{Op: 'I', Row: raw})
 	}
 	return &wire.Proposal{Kind: wire.Kind_KIND_EFFECTS, Effects: s.Encode()}
@@ -91,9 +90,7 @@ func TestOneSpellingAttachesTables(t *testing.T) {
 // The extension reads the same texts (crates/sqltext).
 func TestOneSpellingAttachesProcedures(t *testing.T) {
 	raw, err := os.ReadFile("../../spec/vectors/procedures.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	count := 0
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet/votelog"
 	"github.com/chainify-db/chainify/abci/comet/votelog/votelogtest"
 	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/nodestore"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -44,9 +45,7 @@ func newLoss(t *testing.T, db dbm.DB) *lossOf {
 // then, also after a restart.
 func TestWhatALostNodeMayHaveVotedOnIsLeftOut(t *testing.T) {
 	db := dbm.NewMemDB()
-	if err := takeVotes(db, "", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, takeVotes(db, "", false))
 	l := newLoss(t, db)
 	if _, err := l.Start(); err != nil {
 		t.Fatal(err)
@@ -74,31 +73,23 @@ func TestWhatALostNodeMayHaveVotedOnIsLeftOut(t *testing.T) {
 // An operator who knows how the lost node voted has the node vote, once it signs.
 func TestAnOperatorHasANodeVoteAgain(t *testing.T) {
 	spare, first, _ := spareOf(t, unchanged)
-	if err := TakeOver(spare, first, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, TakeOver(spare, first, false))
 	if err := VoteAgain(spare); err == nil || !strings.Contains(err.Error(), "start it first") {
 		t.Errorf("%v, want that the node has to sign first", err)
 	}
 	with := func(do func(*lossOf)) {
 		t.Helper()
 		db, err := nodestore.Open(spare.Data())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		l := newLoss(t, db)
 		if _, err := l.Start(); err != nil {
 			t.Fatal(err)
 		}
 		do(l)
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Close())
 	}
 	with(func(l *lossOf) { l.Signed(9, false) })
-	if err := VoteAgain(spare); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, VoteAgain(spare))
 	with(func(l *lossOf) {
 		if len(l.told) > 0 {
 			t.Errorf("told %+v, want nothing", l.told)
@@ -139,9 +130,7 @@ func TestALostLogLeavesVotesUnknown(t *testing.T) {
 	}
 
 	taken := newLoss(t, dbm.NewMemDB())
-	if err := keepLoss(taken.opt.Store, Loss{Known: 9}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, keepLoss(taken.opt.Store, Loss{Known: 9}))
 	if _, err := taken.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +148,7 @@ func TestALostLogLeavesVotesUnknown(t *testing.T) {
 // A signer of its own may give out a signature of the earlier node: the height after tells.
 func TestASignerOfItsOwnMayHaveSignedTheFirstHeight(t *testing.T) {
 	db := dbm.NewMemDB()
-	if err := takeVotes(db, "", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, takeVotes(db, "", false))
 	l := newLoss(t, db)
 	if _, err := l.Start(); err != nil {
 		t.Fatal(err)
@@ -196,27 +183,17 @@ func TestVotesTravelWithTheDisk(t *testing.T) {
 	spare, first, _ := spareOf(t, unchanged)
 	stuck := wire.NewStuckVote(wire.Key{Number: 7}, 1)
 	earlier := wire.NewEffectsVote(wire.Key{Number: 6}, "acme", wire.Hash{6})
-	if err := os.MkdirAll(filepath.Join(first.Data(), "cs.wal"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(first.Data(), "cs.wal"), 0o700))
 	votelogtest.Write(t, filepath.Join(first.Data(), "cs.wal", "wal"), 0, votelogtest.EndOf(40), votelogtest.Logged("", cmtproto.PrecommitType, 41, stuck))
 	db, err := nodestore.Open(first.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	kept := votelog.NewStore(db)
 	if _, err := kept.Open(); err != nil {
 		t.Fatal(err)
 	}
-	if err := kept.Keep(earlier.Encode()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := TakeOver(spare, first, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, kept.Keep(earlier.Encode()))
+	must.Do(t, db.Close())
+	must.Do(t, TakeOver(spare, first, true))
 	if db, err = nodestore.Open(spare.Data()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/nodestore"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -21,15 +22,11 @@ func spareOf(t *testing.T, change func(*config.Config)) (spare, first, second co
 	homes, err := config.Testnet{
 		Dir: filepath.Join(t.TempDir(), "net"), ChainID: "test", Organisations: []string{"acme", "bolt"}, BasePort: 26656, Mode: config.Balanced, Now: time.Now(),
 	}.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := config.Default("acme")
 	change(&c)
 	spare = config.Home(filepath.Join(t.TempDir(), "spare"))
-	if err := spare.Create(c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spare.Create(c))
 	genesis, err := os.ReadFile(homes[0].Genesis())
 	if err == nil {
 		err = os.WriteFile(spare.Genesis(), genesis, 0o644)
@@ -37,9 +34,7 @@ func spareOf(t *testing.T, change func(*config.Config)) (spare, first, second co
 	if err == nil {
 		err = spare.BecomeStandby()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return spare, homes[0], homes[1]
 }
 
@@ -49,9 +44,7 @@ func unchanged(*config.Config) {}
 func doubts(t *testing.T, home config.Home) bool {
 	t.Helper()
 	kept, err := home.Signing()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return kept.DoubtSince != nil
 }
 
@@ -59,18 +52,12 @@ func doubts(t *testing.T, home config.Home) bool {
 func signedLast(t *testing.T, home, of config.Home) int64 {
 	t.Helper()
 	key, err := of.Validator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ids, err := home.ValidatorIDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, id := range ids {
 		copied, err := home.ReadValidator(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if copied.Key.PubKey.Equals(key.Key.PubKey) {
 			return copied.LastSignState.Height
 		}
@@ -84,18 +71,14 @@ func signedLast(t *testing.T, home, of config.Home) int64 {
 func TestAStandbyTakesTheKeysOver(t *testing.T) {
 	spare, lost, _ := spareOf(t, unchanged)
 	key, err := spare.GatewayKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := os.RemoveAll(lost.Data()); err == nil { // a backup of the keys has no last signature
 		err = TakeOver(spare, lost, true)
 		if err == nil || !strings.Contains(err.Error(), "the last signature") {
 			t.Fatalf("without the last signature that --signed promises: %v", err)
 		}
 	}
-	if err := TakeOver(spare, lost, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, TakeOver(spare, lost, false))
 	if !doubts(t, spare) {
 		t.Error("it would sign at once, and does not know what was signed")
 	}
@@ -121,14 +104,10 @@ func TestAStandbyTakesTheKeysOver(t *testing.T) {
 func TestAStandbyTakesTheLastSignatureOver(t *testing.T) {
 	spare, lost, _ := spareOf(t, unchanged)
 	key, err := lost.Validator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key.LastSignState.Height = 41
 	key.LastSignState.Save()
-	if err := TakeOver(spare, lost, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, TakeOver(spare, lost, true))
 	if doubts(t, spare) {
 		t.Error("it would not sign at once")
 	}
@@ -143,20 +122,12 @@ func TestDoubtsTravelWithTheDisk(t *testing.T) {
 	spare, lost, _ := spareOf(t, unchanged)
 	now := time.Now().UTC()
 	want := config.Signing{DoubtSince: &now, Elsewhere: &config.Elsewhere{Height: 7, At: now}}
-	if err := lost.KeepSigning(want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lost.KeepSigning(want))
 	unknown := Loss{All: true, Voted: [][]byte{wire.NewStuckVote(wire.Key{Number: 6}, 1).Encode()}}
 	db, err := nodestore.Open(lost.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(keepLoss(db, unknown), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := TakeOver(spare, lost, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, errors.Join(keepLoss(db, unknown), db.Close()))
+	must.Do(t, TakeOver(spare, lost, true))
 	if kept, err := spare.Signing(); err != nil || !reflect.DeepEqual(kept, want) {
 		t.Errorf("%+v, %v, want %+v", kept, err, want)
 	}
@@ -174,13 +145,9 @@ func TestDoubtsTravelWithTheDisk(t *testing.T) {
 func TestAStandbyWithASignerTakesTheGatewayKeyOver(t *testing.T) {
 	spare, lost, _ := spareOf(t, func(c *config.Config) { c.Consensus.SignerListen = "tcp://127.0.0.1:26659" })
 	for _, file := range []string{"config/priv_validator_key.json", "data/priv_validator_state.json"} {
-		if err := os.Remove(lost.Path(file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(lost.Path(file)))
 	}
-	if err := TakeOver(spare, lost, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, TakeOver(spare, lost, false))
 	if doubts(t, spare) {
 		t.Error("it would not sign at once")
 	}
@@ -200,9 +167,7 @@ func TestAStandbyTakesNoOtherKeys(t *testing.T) {
 	if keys, err := spare.GatewayKeys(); len(keys) != 1 || err != nil {
 		t.Errorf("%d gateway keys, %v, want its own alone", len(keys), err)
 	}
-	if err := os.WriteFile(other.Path("config", "priv_validator_key.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(other.Path("config", "priv_validator_key.json"), []byte("{}"), 0o600))
 	if _, err := spare.TakeValidatorKeys(other, false, func(ed25519.PublicKey) bool { return true }); err == nil {
 		t.Error("a file without a key was taken for one")
 	}
@@ -213,41 +178,27 @@ func TestAStandbyTakesNoOtherKeys(t *testing.T) {
 func TestAVouchForAStandby(t *testing.T) {
 	spare, first, second := spareOf(t, unchanged)
 	node, err := spare.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := first.VouchFor("acme", "test", string(node.ID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(spare.Path("config", "vouch"), []byte(text+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(spare.Path("config", "vouch"), []byte(text+"\n"), 0o644))
 	shown, err := spare.Vouch()
 	if err != nil || shown != text {
 		t.Fatalf("%q, %v, want %q", shown, err, text)
 	}
 	vouch, err := wire.ParseVouch(shown)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	own, err := first.GatewayKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	others, err := second.GatewayKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if key := own.Public().(ed25519.PublicKey); !vouch.By([][]byte{key}, "test", string(node.ID())) {
 		t.Error("the vouch does not hold")
 	}
 	if key := others.Public().(ed25519.PublicKey); vouch.By([][]byte{key}, "test", string(node.ID())) {
 		t.Error("the vouch holds by another's key")
 	}
-	if err := os.WriteFile(spare.Path("config", "vouch"), []byte("acme nonsense"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(spare.Path("config", "vouch"), []byte("acme nonsense"), 0o644))
 	if _, err := spare.Vouch(); err == nil {
 		t.Error("nonsense was read as a vouch")
 	}

@@ -7,15 +7,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 
 // The vectors are the other implementation's.
 func TestTurnsAreThoseOfTheVectors(t *testing.T) {
 	text, err := os.ReadFile("../../spec/vectors/order.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var file struct {
 		Cases []struct {
 			Name     string

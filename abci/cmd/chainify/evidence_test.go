@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -30,12 +31,8 @@ type evidenceVectors struct {
 func readEvidence(t *testing.T) (v evidenceVectors) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "spec", "vectors", "evidence.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, json.Unmarshal(text, &v))
 	return v
 }
 
@@ -47,9 +44,7 @@ func evidenceFiles(t *testing.T, v evidenceVectors) (dir string) {
 		f.Parts = append(f.Parts, config.Part{Organisation: o.Name, GatewayKey: o.GatewayKey, ValidatorKey: o.Validators[0], Power: 1, OrderingOnly: o.OrderingOnly})
 	}
 	genesis, err := f.Genesis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir = t.TempDir()
 	write(t, filepath.Join(dir, "genesis.json"), string(genesis))
 	write(t, filepath.Join(dir, "governance.json"), string(v.Record))
@@ -70,10 +65,8 @@ func TestEvidenceFromTheNodeToTheAuditor(t *testing.T) {
 			Round                           int32
 		}
 	}
-	if err := json.Unmarshal(v.Cases[0].Evidence, &first); err != nil {
-		t.Fatal(err)
-	}
-	raw := func(text string) []byte { return must(hex.DecodeString(text)) }
+	must.Do(t, json.Unmarshal(v.Cases[0].Evidence, &first))
+	raw := func(text string) []byte { return textOf(hex.DecodeString(text)) }
 	piece := &wire.Evidence{Organisation: first.Organisation, Block: first.Block, EffectRound: first.EffectRound}
 	a, b := first.First, first.Second
 	piece.First = &wire.ExtendedVote{ValidatorAddress: raw(a.Validator), Height: a.Height, Round: a.Round, Extension: raw(a.Extension), Signature: raw(a.Signature)}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // noHomes hides the homes that this machine may have.
@@ -23,12 +24,8 @@ func TestTheHomeThatNobodyNames(t *testing.T) {
 	folder := noHomes(t)
 	make := func(name string) string {
 		home := filepath.Join(folder, name)
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(home, config.FileName), []byte("organisation = 1"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(home, 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(home, config.FileName), []byte("organisation = 1"), 0o600))
 		return home
 	}
 	for _, step := range []struct{ home, want string }{

@@ -9,6 +9,7 @@ import (
 	dbm "github.com/cometbft/cometbft-db"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 const trustedBlock = "120000:5A7BDA2AEF7B0F3C3F2F0C6D7E3FBA9E1D6B0F4E9C6A4C8B5D1E2F3A4B5C6D7E"
@@ -33,22 +34,16 @@ func TestJoinPreparesAHome(t *testing.T) {
 
 	// Order blocks go only when they are told to, and not while a node has them open.
 	db, err := dbm.NewGoLevelDB("blockstore", filepath.Join(home, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if code, _, errs = join(); code != exitFailed || !strings.Contains(errs, "join with --drop-order") {
 		t.Errorf("with order blocks: code %d, %s", code, errs)
 	}
 	if code, _, errs = join("--drop-order"); code != exitFailed || !strings.Contains(errs, "does a node run on this home?") {
 		t.Errorf("while a node runs: code %d, %s", code, errs)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Close())
 	signed, err := os.ReadFile(filepath.Join(home, "data", "priv_validator_state.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if code, _, errs = join("--drop-order", "--trust-period", "1h"); code != exitOK {
 		t.Errorf("code %d, %s", code, errs)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -36,17 +37,11 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll("testdata", 0o755))
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got != string(want) {
 		t.Errorf("%s differs (go test -update rewrites it):\n%s\nwant:\n%s", path, got, want)
 	}
@@ -111,9 +106,7 @@ func TestInitAndGenesis(t *testing.T) {
 			t.Fatal(code, errs)
 		}
 		parts = append(parts, filepath.Join(dir, name+".json"))
-		if err := os.WriteFile(parts[len(parts)-1], []byte(out), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(parts[len(parts)-1], []byte(out), 0o600))
 	}
 	args := append([]string{"genesis", "--chain-id", "trade", "--time", "2026-01-01T00:00:00Z"}, parts...)
 	code, genesis, errs := call("", args...)
@@ -127,9 +120,7 @@ func TestInitAndGenesis(t *testing.T) {
 		t.Errorf("a genesis without the shares of a block: %s", limited)
 	}
 	home := config.Home(filepath.Join(dir, "acme"))
-	if err := os.WriteFile(home.Genesis(), []byte(genesis), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(home.Genesis(), []byte(genesis), 0o600))
 	if doc, state, err := home.LoadGenesis(); err != nil || doc.ChainID != "trade" || len(state.Organisations) != 2 {
 		t.Fatal(doc, state, err)
 	}
@@ -196,9 +187,7 @@ func openDoor(t *testing.T) *door {
 	d := &door{path: filepath.Join(t.TempDir(), "s")}
 	var err error
 	d.gateway, err = gateway.New(gateway.Options{ChainID: "trade", Organisation: "acme", Key: func() crypto.Signer { return make(ed25519.PrivateKey, 64) }, Broadcaster: d, Height: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s, err := gateway.ListenSocket(gateway.SocketOptions{
 		Path: d.path, Mode: 0o600, UIDs: []uint32{uint32(os.Getuid())}, ConnectionsMax: 4, RequestsMax: 4, Log: slog.New(slog.DiscardHandler),
 	}, &gateway.Handler{
@@ -212,9 +201,7 @@ func openDoor(t *testing.T) *door {
 			return block, index, block == 7
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() { s.Serve(ctx); done <- struct{}{} }()
@@ -279,9 +266,7 @@ func TestSubmitCommand(t *testing.T) {
 func TestParametersOfTheCommandLine(t *testing.T) {
 	s := submission{kind: "sql", parameters: []string{"integer:7", "text:a:b", ":x", "date", "text:"}}
 	got, err := s.statement("SELECT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []*wire.Parameter{{Type: "integer", Text: "7"}, {Type: "text", Text: "a:b"}, {Text: "x"}, {Type: "date", Null: true}, {Type: "text"}}
 	for i, p := range got.Parameters {
 		if p.Type != want[i].Type || p.Text != want[i].Text || p.Null != want[i].Null {
@@ -293,9 +278,7 @@ func TestParametersOfTheCommandLine(t *testing.T) {
 func TestPlansOfTheCommandLine(t *testing.T) {
 	s := submission{kind: "plan", parameters: []string{"integer:7"}, plan: gateway.PlanWords{NotBefore: "1970-01-01T00:00:02+00:00", Expires: "1970-01-01T01:00:03.5+01:00", Approvals: "acme"}}
 	got, err := s.statement("SELECT $1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if p := got.Plan; got.Kind != wire.Kind_KIND_PLAN || got.Sql != "SELECT $1" || len(got.Parameters) != 1 ||
 		p.Action != wire.PlanAction_PLAN_ACTION_PLAN || p.NotBefore != 2_000_000 || p.Expires != 3_500_000 || p.Approvals != "acme" || len(p.Planned) != 0 {
 		t.Errorf("%v", got)
@@ -359,9 +342,7 @@ func TestVersionCommand(t *testing.T) {
 // start ends in order when it is told to, as by SIGTERM.
 func TestStartCommandStops(t *testing.T) {
 	dir, err := os.MkdirTemp("", "chainify-start")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.RemoveAll(dir)
 	if code, _, errs := call("", "testnet", "--organisations", "acme", "--dir", dir, "--base-port", "28770"); code != exitOK {
 		t.Fatal(errs)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A signer hears from nobody how far the order is: without its last signature it does not start.
@@ -16,9 +17,7 @@ func TestASignerNeedsItsLastSignature(t *testing.T) {
 	homes, err := config.Testnet{
 		Dir: filepath.Join(t.TempDir(), "net"), ChainID: "test", Organisations: []string{"acme"}, BasePort: 26656, Mode: config.Balanced, Now: time.Now(),
 	}.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	home := homes[0]
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -30,9 +29,7 @@ func TestASignerNeedsItsLastSignature(t *testing.T) {
 			t.Fatalf("a key of a new home: %v", err)
 		}
 	}
-	if err := os.Remove(home.UnusedFile()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(home.UnusedFile()))
 	if err := serve(); err == nil || !strings.Contains(err.Error(), "signed last") {
 		t.Errorf("without a last signature: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -140,20 +141,12 @@ func TestClientSignsMany(t *testing.T) {
 func signedLine(t *testing.T, line string) wire.BundledTx {
 	t.Helper()
 	var body struct{ Proposal, Signature string }
-	if err := json.Unmarshal([]byte(line), &body); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(line), &body))
 	proposal, err := hex.DecodeString(body.Proposal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signature, err := hex.DecodeString(body.Signature)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tx, err := wire.DecodeSignedProposal(&wire.SignedProposal{Proposal: proposal, Signature: signature})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tx
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/metrics"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // docs/operator/troubleshooting.md has a row for each SQLSTATE of the ledger's own and of the node,
@@ -56,9 +57,7 @@ func TestTroubleshootingIsComplete(t *testing.T) {
 func firstCells(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cells, heading, body := map[string][]string{}, "", false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -100,9 +99,7 @@ func findAll(t *testing.T, pattern *regexp.Regexp, root string, places ...string
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return slices.Collect(maps.Keys(found))
 }
@@ -111,9 +108,7 @@ func findAll(t *testing.T, pattern *regexp.Regexp, root string, places ...string
 func exitCodes(t *testing.T) (codes []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "exit") {
 			if value, number := spec.Values[0].(*ast.BasicLit); number && value.Kind == token.INT {
@@ -129,9 +124,7 @@ func exitCodes(t *testing.T) (codes []string) {
 // figure and a test.
 func TestEachQuestionOfAReviewBoardIsAnsweredWhole(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "review-board.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	questions := strings.Split(string(text), "\n## ")[1:]
 	if len(questions) != 12 {
 		t.Errorf("%d questions, want 12", len(questions))

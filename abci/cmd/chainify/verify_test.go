@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -32,12 +33,8 @@ type receiptValidator struct {
 func readReceipts(t *testing.T) (v receiptVectors) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "spec", "vectors", "receipts.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, json.Unmarshal(text, &v))
 	return v
 }
 
@@ -63,18 +60,14 @@ func receiptFiles(t *testing.T) (dir string, names map[string]string) {
 		f.Parts = append(f.Parts, config.Part{Organisation: k.Organisation, GatewayKey: gateway, ValidatorKey: k.PublicKey, Power: 1})
 	}
 	genesis, err := f.Genesis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	write(t, filepath.Join(dir, "genesis.json"), string(genesis))
 	return dir, names
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // hexKey is a key in hexadecimal.
@@ -90,12 +83,10 @@ func TestVerifyingWithoutNodeOrDatabase(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	row, digest, forged := in(names["a row's third change in its block"]), in(names["a digest: the block alone"]), in(names["two votes of three needed"])
 	text, err := os.ReadFile(row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	write(t, in("malformed.json"), strings.Replace(string(text), `"outcome": true`, `"outcome": 1`, 1))
 	write(t, in("changed.json"), strings.Replace(string(text), `"number": 7`, `"number": 8`, 1))
-	write(t, in("other.json"), strings.Replace(string(must(os.ReadFile(in("genesis.json")))), `"trade-1"`, `"trade-2"`, 1))
+	write(t, in("other.json"), strings.Replace(string(textOf(os.ReadFile(in("genesis.json")))), `"trade-1"`, `"trade-2"`, 1))
 	genesis := []string{"--genesis", in("genesis.json")}
 	for _, c := range []struct {
 		name string
@@ -147,14 +138,14 @@ func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 		f.Parts = append(f.Parts, config.Part{Organisation: v.Organisation, GatewayKey: gateway(v.Organisation).Public().(ed25519.PublicKey), ValidatorKey: old[:], Power: 1})
 		actions = append(actions, validatorAction(v.Organisation, old[:], 0), validatorAction(v.Organisation, v.PublicKey, 1))
 	}
-	write(t, in("genesis.json"), string(must(f.Genesis())))
+	write(t, in("genesis.json"), string(textOf(f.Genesis())))
 	change := &wire.GovernanceChange{ChainId: "trade-1", Sequence: 1, Actions: actions}
 	approve := func(change *wire.GovernanceChange) (approvals []string) {
 		for _, p := range f.Parts[:3] {
 			file := fileOf(change, wire.Encode(change))
 			file.Organisation, file.Signature = p.Organisation, made(wire.Approve(gateway(p.Organisation), p.Organisation, "trade-1", file.Change)).Signature
 			approvals = append(approvals, in(fmt.Sprintf("%s-%d.json", p.Organisation, change.Sequence)))
-			write(t, approvals[len(approvals)-1], string(must(json.Marshal(file))))
+			write(t, approvals[len(approvals)-1], string(textOf(json.Marshal(file))))
 		}
 		return approvals
 	}
@@ -201,7 +192,7 @@ func TestVerifyingAcrossGovernanceChanges(t *testing.T) {
 	}
 }
 
-func must(text []byte, err error) []byte {
+func textOf(text []byte, err error) []byte {
 	if err != nil {
 		panic(err)
 	}
