@@ -6,6 +6,7 @@ package anchor
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,19 +44,53 @@ type Options struct {
 	// VerifyEvery is how often the whole database is read and checked against the digest exported
 	// before; 0: never.
 	VerifyEvery time.Duration
-	Log         *slog.Logger
+	// Memory keeps what is exported and checked over a restart; nil: nothing does.
+	Memory Memory
+	Log    *slog.Logger
+}
+
+// Kept is what an anchor has to know after a restart. Without it, a node that restarts more often
+// than it verifies would never verify, nor against a digest of before.
+type Kept struct {
+	Last       string    `json:"last"`        // name of the digest exported last; empty: none was
+	Sum        []byte    `json:"sum"`         // SHA-256 of its text
+	VerifiedAt time.Time `json:"verified_at"` // or when anchoring began
+}
+
+// Memory keeps it.
+type Memory interface {
+	Anchored() (Kept, error)
+	KeepAnchored(Kept) error
 }
 
 // Anchor exports and checks.
 type Anchor struct {
-	opt        Options
-	last       string // name of the digest exported last
-	exported   []byte // and its text
-	verifiedAt time.Time
+	opt  Options
+	kept Kept
 }
 
-// New makes an anchor; Run works.
-func New(opt Options) *Anchor { return &Anchor{opt: opt, verifiedAt: time.Now()} }
+// New makes an anchor, which goes on where the one before a restart was; Run works.
+func New(opt Options) (a *Anchor, err error) {
+	a = &Anchor{opt: opt}
+	if opt.Memory != nil {
+		if a.kept, err = opt.Memory.Anchored(); err != nil {
+			return nil, err
+		}
+	}
+	if a.kept.VerifiedAt.IsZero() {
+		a.kept.VerifiedAt = time.Now()
+	}
+	return a, nil
+}
+
+// keep keeps what changed.
+func (a *Anchor) keep(kept Kept) error {
+	a.kept = kept
+	if a.opt.Memory == nil {
+		return nil
+	}
+	return a.opt.Memory.KeepAnchored(kept)
+}
 
 // Run exports at once and then on schedule until ctx ends. A failure is logged, and the digest is
 // tried again when its turn comes.
@@ -95,8 +130,11 @@ func (a *Anchor) Step(ctx context.Context, now time.Time) error {
 			return errors.Join(verified, fmt.Errorf("export %s to %s: %w", name, store, err))
 		}
 	}
-	a.last, a.exported = name, digest
-	return verified
+	if name == a.kept.Last {
+		return verified
+	}
+	sum := sha256.Sum256(digest)
+	return errors.Join(verified, a.keep(Kept{name, sum[:], a.kept.VerifiedAt}))
 }
 
 // Name is the name under which the digest of a block is stored. Names sort as blocks do.
@@ -121,26 +159,29 @@ func export(ctx context.Context, store Store, name string, digest []byte) error 
 
 // verifyWhenDue checks the database against the digest that each store has from before.
 func (a *Anchor) verifyWhenDue(ctx context.Context, now time.Time) error {
-	if a.opt.VerifyEvery == 0 || a.last == "" || now.Sub(a.verifiedAt) < a.opt.VerifyEvery {
+	last := a.kept.Last
+	if a.opt.VerifyEvery == 0 || last == "" || now.Sub(a.kept.VerifiedAt) < a.opt.VerifyEvery {
 		return nil
 	}
-	a.verifiedAt = now
+	if err := a.keep(Kept{last, a.kept.Sum, now}); err != nil {
+		return err
+	}
 	for _, store := range a.opt.Stores {
-		digest, err := store.Get(ctx, a.last)
+		digest, err := store.Get(ctx, last)
 		if err != nil {
-			return fmt.Errorf("read %s of %s: %w", a.last, store, err)
+			return fmt.Errorf("read %s of %s: %w", last, store, err)
 		}
-		if !bytes.Equal(digest, a.exported) {
-			return fmt.Errorf("%s of %s is not what was exported", a.last, store)
+		if sum := sha256.Sum256(digest); !bytes.Equal(sum[:], a.kept.Sum) {
+			return fmt.Errorf("%s of %s is not what was exported", last, store)
 		}
 		findings, err := a.opt.Source.VerifyDigest(ctx, digest)
 		if err != nil {
-			return fmt.Errorf("verify %s of %s: %w", a.last, store, err)
+			return fmt.Errorf("verify %s of %s: %w", last, store, err)
 		}
 		if len(findings) > 0 {
-			return fmt.Errorf("the database does not verify against %s of %s: %d findings, the first: %s", a.last, store, len(findings), findings[0])
+			return fmt.Errorf("the database does not verify against %s of %s: %d findings, the first: %s", last, store, len(findings), findings[0])
 		}
-		a.opt.Log.Info("the database verifies against the digest kept outside", "digest", a.last, "store", store.String())
+		a.opt.Log.Info("the database verifies against the digest kept outside", "digest", last, "store", store.String())
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func TestDigestsAreExportedReadBackAndNeverReplaced(t *testing.T) {
 	both := digests(t)
 	for kind, place := range places(t) {
 		src := &source{}
-		a := New(Options{Source: src, Stores: []Store{place.store}, Every: time.Hour, VerifyEvery: time.Hour, Log: slog.New(slog.DiscardHandler)})
+		a := anchorOf(t, Options{Source: src, Stores: []Store{place.store}, Every: time.Hour, VerifyEvery: time.Hour, Log: slog.New(slog.DiscardHandler)})
 		began := time.Now()
 		step := func(after time.Duration, want string) {
 			t.Helper()
@@ -151,7 +151,7 @@ func TestWhatAStoreLosesIsFound(t *testing.T) {
 	defer listening.Close()
 	web, err := NewHTTP(listening.URL, "secret")
 	must.Do(t, err)
-	a := New(Options{Source: &source{digest: digests(t)[0]}, Stores: []Store{web}, Every: time.Hour})
+	a := anchorOf(t, Options{Source: &source{digest: digests(t)[0]}, Stores: []Store{web}, Every: time.Hour})
 	if err := a.Step(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "is not what was put there") {
 		t.Fatal(err)
 	}
@@ -198,5 +198,48 @@ func TestTokensFollowNoRedirectInClear(t *testing.T) {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), "not https") || heard.Load() {
 			t.Errorf("%s: %v; asked in clear: %t", what, err, heard.Load())
 		}
+	}
+}
+
+func anchorOf(t *testing.T, opt Options) *Anchor {
+	t.Helper()
+	a, err := New(opt)
+	must.Do(t, err)
+	return a
+}
+
+// memory is what a node keeps.
+type memory struct{ kept Kept }
+
+func (m *memory) Anchored() (Kept, error) { return m.kept, nil }
+
+func (m *memory) KeepAnchored(kept Kept) error { m.kept = kept; return nil }
+
+// A node that restarts more often than it verifies verifies all the same, against the digest that
+// it exported before the restart.
+func TestADigestOfBeforeARestartIsVerified(t *testing.T) {
+	both := digests(t)
+	for name, kept := range map[string]Memory{"kept": &memory{}, "forgotten": nil} {
+		src, store, now := &source{digest: both[0]}, Directory(t.TempDir()), time.Now()
+		for range 4 {
+			a := anchorOf(t, Options{Source: src, Stores: []Store{store}, Every: time.Hour, VerifyEvery: time.Hour, Memory: kept, Log: slog.New(slog.DiscardHandler)})
+			if name == "forgotten" {
+				a.kept.VerifiedAt = now
+			}
+			must.Do(t, a.Step(t.Context(), now))
+			src.digest = both[1]
+			now = now.Add(40 * time.Minute)
+		}
+		if want := map[string]int{"kept": 1}[name]; len(src.verified) != want {
+			t.Errorf("%s: verified %d times in two hours, want %d", name, len(src.verified), want)
+		}
+	}
+	src, store, kept := &source{digest: both[0]}, Directory(t.TempDir()), &memory{}
+	opt := Options{Source: src, Stores: []Store{store}, Every: time.Hour, VerifyEvery: time.Hour, Memory: kept, Log: slog.New(slog.DiscardHandler)}
+	must.Do(t, anchorOf(t, opt).Step(t.Context(), time.Now()))
+	src.digest = both[1]
+	must.Do(t, anchorOf(t, opt).Step(t.Context(), time.Now().Add(2*time.Hour)))
+	if len(src.verified) != 1 || !bytes.Equal(src.verified[0], both[0]) || kept.kept.Last == "" {
+		t.Errorf("verified %q, want the digest of before the restart", src.verified)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/nodestore"
 )
 
 // anchor makes what takes digests of the database outside; nil when the configuration names no
@@ -21,8 +22,9 @@ func (n *node) anchor() (*anchor.Anchor, error) {
 		return nil, err
 	}
 	return anchor.New(anchor.Options{
-		Source: source, Stores: stores, Every: time.Duration(c.Every), VerifyEvery: time.Duration(c.VerifyEvery), Log: n.log.With("part", "anchor"),
-	}), nil
+		Source: source, Stores: stores, Every: time.Duration(c.Every), VerifyEvery: time.Duration(c.VerifyEvery),
+		Memory: nodestore.Memory{DB: n.store}, Log: n.log.With("part", "anchor"),
+	})
 }
 
 func anchorStores(home config.Home, c config.Anchor) ([]anchor.Store, error) {

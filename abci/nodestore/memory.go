@@ -6,6 +6,7 @@ import (
 
 	dbm "github.com/cometbft/cometbft-db"
 
+	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/backend/postgres"
 )
 
@@ -63,6 +64,32 @@ func (m Memory) Follow(f postgres.Followed) error {
 	}
 	if err != nil {
 		return fmt.Errorf("keep which database server is followed: %w", err)
+	}
+	return nil
+}
+
+var anchoredKey = []byte("node/anchor")
+
+// Anchored implements anchor.Memory.
+func (m Memory) Anchored() (kept anchor.Kept, err error) {
+	raw, err := m.DB.Get(anchoredKey)
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &kept)
+	}
+	if err != nil {
+		return kept, fmt.Errorf("read which digest was exported: %w", err)
+	}
+	return kept, nil
+}
+
+// KeepAnchored implements anchor.Memory, waiting for the disk.
+func (m Memory) KeepAnchored(kept anchor.Kept) error {
+	raw, err := json.Marshal(kept)
+	if err == nil {
+		err = m.DB.SetSync(anchoredKey, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("keep which digest was exported: %w", err)
 	}
 	return nil
 }

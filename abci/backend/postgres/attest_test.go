@@ -326,13 +326,14 @@ func TestADatabaseIsCheckedAgainstADigestKeptOutside(t *testing.T) {
 	}
 	a := newAttested(t)
 	kept := anchor.Directory(t.TempDir())
-	outside := anchor.New(anchor.Options{Source: a.b, Stores: []anchor.Store{kept}, VerifyEvery: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	outside, err := anchor.New(anchor.Options{Source: a.b, Stores: []anchor.Store{kept}, VerifyEvery: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	must.Do(t, err)
 	for hours := range 3 {
 		must.Do(t, outside.Step(t.Context(), time.Now().Add(time.Duration(hours)*time.Hour)))
 		a.block(wire.Kind_KIND_SQL, "UPDATE items SET name = name || '!'")
 	}
 	run(t, a.dsn, "SET chainify.guard = off; UPDATE chainify_ledger.block SET block_time = 7, hash = sha256('another') WHERE number = 5")
-	err := outside.Step(t.Context(), time.Now().Add(4*time.Hour))
+	err = outside.Step(t.Context(), time.Now().Add(4*time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "does not verify against "+anchor.Name("test", 5)) {
 		t.Fatalf("%v", err)
 	}
