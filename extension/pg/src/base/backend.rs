@@ -112,7 +112,7 @@ pub(crate) struct Backend {
 }
 
 pub(crate) static BACKEND: OfBackend<Backend> = OfBackend(Backend {
-    session: Session::NEW,
+    session: Session::new(),
 });
 
 /// The bounds of the part of a session's transaction that is undone.
@@ -239,36 +239,38 @@ pub(crate) struct Again {
 }
 
 impl Session {
-    const NEW: Session = Session {
-        state: RefCell::new(State::Outside),
-        block: Cell::new(false),
-        chain: Cell::new(false),
-        changed: Cell::new(false),
-        depth: Cell::new(0),
-        depths: RefCell::new(Vec::new()),
-        elsewhere: Cell::new(null()),
-        locks: Locks {
-            some: Cell::new(false),
-            held: RefCell::new(Vec::new()),
-        },
-        procedure: Procedure {
-            runs: Cell::new(false),
-            plugin: Cell::new(null_mut()),
-            theirs: Cell::new(null_mut()),
-            before: RefCell::new(None),
-        },
-        again: Again {
-            kept: Cell::new(None),
-            held: RefCell::new(None),
-            ending: Cell::new(false),
-            row: Cell::new(None),
-            cannot: Cell::new(false),
-            memory: Cell::new(null_mut()),
-            text: Cell::new(null()),
-            values: Cell::new(null_mut()),
-            turn: Cell::new(None),
-        },
-    };
+    const fn new() -> Self {
+        Session {
+            state: RefCell::new(State::Outside),
+            block: Cell::new(false),
+            chain: Cell::new(false),
+            changed: Cell::new(false),
+            depth: Cell::new(0),
+            depths: RefCell::new(Vec::new()),
+            elsewhere: Cell::new(null()),
+            locks: Locks {
+                some: Cell::new(false),
+                held: RefCell::new(Vec::new()),
+            },
+            procedure: Procedure {
+                runs: Cell::new(false),
+                plugin: Cell::new(null_mut()),
+                theirs: Cell::new(null_mut()),
+                before: RefCell::new(None),
+            },
+            again: Again {
+                kept: Cell::new(None),
+                held: RefCell::new(None),
+                ending: Cell::new(false),
+                row: Cell::new(None),
+                cannot: Cell::new(false),
+                memory: Cell::new(null_mut()),
+                text: Cell::new(null()),
+                values: Cell::new(null_mut()),
+                turn: Cell::new(None),
+            },
+        }
+    }
 
     /// The part, while it is open.
     #[inline]
