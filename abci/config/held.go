@@ -74,6 +74,16 @@ func heldValidator(address, id string) (*signer.Key, error) {
 	return nil, fmt.Errorf("key holder at %s: its validator key %s is gone", address, id)
 }
 
+// NextGatewayHeld is the gateway key of a key holder that is to take the place of one that counts.
+func NextGatewayHeld(address string, counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+	return nextHeld(address, holder.Gateway, counts)
+}
+
+// NextValidatorHeld is the same of validator keys.
+func NextValidatorHeld(address string, counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+	return nextHeld(address, holder.Validator, counts)
+}
+
 // nextHeld is the key of a kind that is to take the place of those that count.
 func nextHeld(address string, kind holder.Kind, counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
 	keys, err := held(address, kind)

@@ -122,7 +122,7 @@ the blocks they hold for. Its nodes are disconnected when the change is in force
 
 func newRotateKey() *cobra.Command {
 	var p proposal
-	var home string
+	var home, keyHolder string
 	var gatewayKey, validator, node bool
 	cmd := &cobra.Command{
 		Use:   "rotate-key [--home DIR] (--gateway | --validator | --node)...",
@@ -132,7 +132,8 @@ that: it counts from the node's next start. Otherwise it makes a new gateway key
 those that count. It prints the proposal to use them. The node changes over by itself at the block from which the change is in
 force; then the files of the old keys can be deleted.
 
-With a key holder (keys.holder of chainify.toml), make the new keys there first ("chainify-hsm new-key").`,
+With a key holder (keys.holder of chainify.toml), make the new keys there first ("chainify-hsm new-key"). With --key-holder the
+keys of a home give way to those of a key holder: set keys.holder and restart the node when the change is in force.`,
 		Example: `  chainify org rotate-key --home /var/lib/chainify --gateway > change.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -162,7 +163,7 @@ With a key holder (keys.holder of chainify.toml), make the new keys there first 
 			if err != nil {
 				return err
 			}
-			actions, err := newKeys(config.Home(home), m, gatewayKey, validator)
+			actions, err := newKeys(config.Home(home), keyHolder, m, gatewayKey, validator)
 			if err != nil {
 				return err
 			}
@@ -171,6 +172,7 @@ With a key holder (keys.holder of chainify.toml), make the new keys there first 
 	}
 	homeFlag(cmd, &home)
 	numberFlag(cmd, &p.height, "from-height", "order height before which the change is not in force; left out: as soon as it can be")
+	cmd.Flags().StringVar(&keyHolder, "key-holder", "", "unix:///PATH of a key holder whose keys take the place of those in the home")
 	cmd.Flags().BoolVar(&gatewayKey, "gateway", false, "the key that vouches for this organisation's clients and approves changes")
 	cmd.Flags().BoolVar(&validator, "validator", false, "the consensus key of the node, with which it orders and votes on effects")
 	cmd.Flags().BoolVar(&node, "node", false, "the key that names the node among its peers")
@@ -178,9 +180,16 @@ With a key holder (keys.holder of chainify.toml), make the new keys there first 
 }
 
 // newKeys makes keys in the home and the actions that put them in the place of those that count.
-func newKeys(home config.Home, m *wire.Member, gatewayKey, validator bool) (actions []*wire.GovernanceAction, err error) {
+func newKeys(home config.Home, keyHolder string, m *wire.Member, gatewayKey, validator bool) (actions []*wire.GovernanceAction, err error) {
 	if gatewayKey {
-		key, err := home.NewGatewayKey(func(key ed25519.PublicKey) bool { return bytes.Equal(key, m.GatewayKey) })
+		counts := func(key ed25519.PublicKey) bool { return bytes.Equal(key, m.GatewayKey) }
+		next := home.NewGatewayKey
+		if keyHolder != "" {
+			next = func(counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+				return config.NextGatewayHeld(keyHolder, counts)
+			}
+		}
+		key, err := next(counts)
 		if err != nil {
 			return nil, err
 		}
@@ -195,9 +204,16 @@ func newKeys(home config.Home, m *wire.Member, gatewayKey, validator bool) (acti
 	if err != nil {
 		return nil, err
 	}
-	key, err := home.NewValidatorKey(func(key ed25519.PublicKey) bool {
+	counts := func(key ed25519.PublicKey) bool {
 		return slices.ContainsFunc(m.Validators, func(v *wire.ValidatorPower) bool { return bytes.Equal(v.Key, key) })
-	})
+	}
+	next := home.NewValidatorKey
+	if keyHolder != "" {
+		next = func(counts func(ed25519.PublicKey) bool) (ed25519.PublicKey, error) {
+			return config.NextValidatorHeld(keyHolder, counts)
+		}
+	}
+	key, err := next(counts)
 	if err != nil {
 		return nil, err
 	}
