@@ -528,6 +528,10 @@ func (c *Config) checkAddresses() error {
 // at once.
 const tellRateMin = 16 << 10
 
+// OrderBlocksOfNew is how many order blocks the command line has a new home keep: those of more
+// than two days at five a second. A setting left out keeps all, as in homes of before.
+const OrderBlocksOfNew = 1_000_000
+
 // orderBlocksMin is far above what a database executes again that lost its last blocks in a crash.
 const orderBlocksMin = 1000
 

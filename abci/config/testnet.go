@@ -40,6 +40,7 @@ type Testnet struct {
 	// SnapshotEvery is the number of order blocks from one snapshot of the order to the next; 0:
 	// none are made.
 	SnapshotEvery int
+	OrderBlocks   int // that each node keeps; 0: all
 	Now           time.Time
 }
 
@@ -138,7 +139,7 @@ func (t Testnet) config(i int) Config {
 	if len(t.Users) > 0 {
 		c.Clients.Users = t.Users
 	}
-	c.Network.StrictAddresses = false
+	c.Network.StrictAddresses, c.Retention.OrderBlocks = false, int64(t.OrderBlocks)
 	return c
 }
 

@@ -17,6 +17,7 @@ import (
 func newInit() *cobra.Command {
 	var home, organisation, dsn, address, mode, keyHolder string
 	var orderingOnly, standby bool
+	var orderBlocks int
 	cmd := &cobra.Command{
 		Use:   "init --home DIR --organisation NAME",
 		Short: "Make one organisation's home: keys and configuration",
@@ -45,7 +46,7 @@ the part. The home then has no private key but the node's own.`,
 			if err := c.Tune(config.Mode(mode)); err != nil {
 				return usageError("--%v", err)
 			}
-			c.Database.DSN, c.Keys.Holder = dsn, keyHolder
+			c.Database.DSN, c.Keys.Holder, c.Retention.OrderBlocks = dsn, keyHolder, int64(orderBlocks)
 			h := config.Home(home)
 			if err := h.Create(c); err != nil {
 				return err
@@ -72,6 +73,7 @@ the part. The home then has no private key but the node's own.`,
 	cmd.Flags().StringVar(&organisation, "organisation", "", "the organisation's name: [a-z][a-z0-9_-]*, at most 63 bytes (required)")
 	cmd.Flags().StringVar(&mode, "mode", string(config.Balanced), modeHelp)
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the organisation's database; empty: this node only orders")
+	orderBlocksFlag(cmd, &orderBlocks)
 	cmd.Flags().BoolVar(&orderingOnly, "ordering-only", false, "an organisation without any database: it orders, has no say in the effects and submits nothing")
 	cmd.Flags().BoolVar(&standby, "standby", false, "a second node of the organisation, which keeps the order until it takes over")
 	cmd.Flags().StringVar(&keyHolder, "key-holder", "", "unix:///PATH of a key holder, such as chainify-hsm, that has the organisation's keys")
@@ -126,7 +128,7 @@ then the same. It prints each node's address to standard error, for the others' 
 	cmd.Flags().StringVar(&at, "time", "", "founding time, RFC 3339 (required)")
 	numberFlag(cmd, &consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &times)
-	sharesFlags(cmd, &shares)
+	foundingSharesFlags(cmd, &shares)
 	snapshotFlag(cmd, &snapshotEvery)
 	require(cmd, "chain-id", "time")
 	return cmd
@@ -170,8 +172,9 @@ the fourth for metrics.`,
 	cmd.Flags().Var(powers{&n.Powers}, "powers", "voting powers in the order, separated by commas; left out: all the same")
 	numberFlag(cmd, &n.Consent, "consent", "how many organisations with a database must report the same effects; 0: more than two thirds")
 	timesFlags(cmd, &n.Times)
-	sharesFlags(cmd, &n.Shares)
+	foundingSharesFlags(cmd, &n.Shares)
 	snapshotFlag(cmd, &n.SnapshotEvery)
+	orderBlocksFlag(cmd, &n.OrderBlocks)
 	require(cmd, "dir", "organisations")
 	return cmd
 }
@@ -180,6 +183,12 @@ the fourth for metrics.`,
 func timesFlags(cmd *cobra.Command, t *config.Times) {
 	cmd.Flags().DurationVar(&t.Block, "block-time-max", 0, "time for the SQL transactions of a block, after which organisations vote that one does not end; 0: 10s")
 	cmd.Flags().DurationVar(&t.Deploy, "deploy-time-max", 0, "the same for its DEPLOY transactions; 0: 10m")
+}
+
+// orderBlocksFlag is of how many order blocks a new home keeps.
+func orderBlocksFlag(cmd *cobra.Command, n *int) {
+	*n = config.OrderBlocksOfNew
+	numberFlag(cmd, n, "order-blocks", "newest order blocks that a node keeps (retention.order_blocks). 0: all, and its disk grows for ever")
 }
 
 const snapshotEveryFlag = "snapshot-every"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -14,8 +15,15 @@ const clientMaxFlag, organisationMaxFlag, keysMaxFlag = "block-client-max", "blo
 // sharesFlags are of how many transactions a block accepts.
 func sharesFlags(cmd *cobra.Command, s *config.Shares) {
 	numberFlag(cmd, &s.Client, clientMaxFlag, "transactions that a block accepts of one client: a role, or a key; 0: as many as it holds")
-	numberFlag(cmd, &s.Organisation, organisationMaxFlag, "the same of one organisation")
+	numberFlag(cmd, &s.Organisation, organisationMaxFlag, "the same of one organisation; 0: one may fill each block of its turns")
 	numberFlag(cmd, &s.Keys, keysMaxFlag, "rows that the EFFECTS transactions of a block name; 0: as many as it holds")
+}
+
+// foundingSharesFlags are the shares of a new chain. By default one client has at most a quarter of
+// a block, and one organisation half of it.
+func foundingSharesFlags(cmd *cobra.Command, s *config.Shares) {
+	*s = config.Shares{Client: order.BlockTransactionsMax / 4, Organisation: order.BlockTransactionsMax / 2}
+	sharesFlags(cmd, s)
 }
 
 // sharesAction is the change that the flags ask for, nil for none; values without a flag stay as

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -43,5 +45,37 @@ func TestSharesOfABlockAreProposed(t *testing.T) {
 	var s governanceStatus
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.ClientMax != 100 || s.ShareMax != 0 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A new chain has shares of a block, snapshots, and nodes whose disks are bounded; the free ways
+// are options.
+func TestANewChainIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		options              []string
+		client, organisation int
+		snapshots            int
+		orderBlocks          int64
+	}{
+		{nil, 2500, 5000, 1000, 1_000_000},
+		{[]string{"--block-client-max", "0", "--block-organisation-max", "0", "--snapshot-every", "0", "--order-blocks", "0"}, 0, 0, 0, 0},
+	} {
+		dir := filepath.Join(t.TempDir(), "net")
+		args := append([]string{"testnet", "--organisations", "acme,bolt", "--dir", dir, "--base-port", "30000"}, c.options...)
+		if code, _, errs := call("", args...); code != exitOK {
+			t.Fatalf("code %d: %s", code, errs)
+		}
+		home := config.Home(filepath.Join(dir, "acme"))
+		_, founded, err := home.LoadGenesis()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := config.Load(string(home))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := founded.Parameters; p.BlockClientMax != c.client || p.BlockOrganisationMax != c.organisation || p.SnapshotEvery != c.snapshots || kept.Retention.OrderBlocks != c.orderBlocks {
+			t.Errorf("%q: parameters %+v, order blocks %d, want %+v", c.options, p, kept.Retention.OrderBlocks, c)
+		}
 	}
 }
