@@ -21,6 +21,7 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/propose"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -105,14 +106,14 @@ type App struct {
 	watch        watch
 	ordered      []OrderEvidence // bounded; orderedCount goes on
 	orderedCount uint64
-	turns        turns
+	slow         propose.Slow
 	lent         lent
-	pace         pace
+	pace         propose.Pace
 
 	admitted, expected atomic.Int64 // transactions that came into the mempool, and how many a proposer waits for (gather)
-	comeback           comeback
-	patience           patience // of the consensus connection alone, as what follows
-	ownHeight          int64    // of this node's last proposal, while it has no prevotes; 0: they are there
+	returned           propose.Return
+	patience           propose.Patience // of the consensus connection alone, as what follows
+	ownHeight          int64            // of this node's last proposal, while it has no prevotes; 0: they are there
 	ownMade            time.Time
 	lagged             int64 // height of the last proposal that left bundles out for its old time
 }
@@ -262,7 +263,7 @@ func (a *App) CheckTx(_ context.Context, req *abci.RequestCheckTx) (*abci.Respon
 		return checked(errNothingLive), nil
 	}
 	if bundle := tx.Bundle(); bundle != nil && req.Type == abci.CheckTxType_New {
-		a.comeback.admitted(a.admitted.Add(int64(bundle.Len())))
+		a.returned.Admitted(a.admitted.Add(int64(bundle.Len())), time.Now())
 	}
 	return &abci.ResponseCheckTx{}, nil
 }

@@ -66,10 +66,10 @@ func (a *App) Commit(context.Context, *abci.RequestCommit) (*abci.ResponseCommit
 	clear(a.previews)
 	a.watchChain(staged.next, staged.result.Voted)
 	if staged.result.Certified != nil {
-		a.turns.certifies(time.Now())
+		a.slow.Certified(time.Now())
 	}
 	if staged.result.Ordered != nil {
-		a.turns.block(staged.next.LastOrdered(), staged.next.Pending().Submitting())
+		a.slow.Ordered(staged.next.LastOrdered(), staged.next.Pending().Submitting())
 	}
 	told := a.blocks != nil
 	a.mu.Unlock()

@@ -2,9 +2,6 @@ package app
 
 import (
 	"context"
-	"math"
-	"slices"
-	"sync"
 	"time"
 )
 
@@ -17,94 +14,6 @@ type Mempool interface {
 
 // gatherLook is how often a proposer looks whether those it waits for have come.
 const gatherLook = 500 * time.Microsecond
-
-// hurryMax is how often the proposer's wait is halved at most.
-const hurryMax = 4
-
-// tripsKept is the number of own proposals whose round trip is remembered.
-const tripsKept = 8
-
-// patience decides how long a proposer waits for new transactions of the clients that were just
-// answered. Clients of other organisations are answered at the same time as the proposer's own, and
-// their transactions have to travel. So an estimate of the one-way latency is added to the wait.
-type patience struct {
-	hurry uint // the wait is opt.Gather / 2^hurry
-	trips [tripsKept]time.Duration
-	went  int // the number of round trips measured so far
-}
-
-// came notes how long a proposal took to the others, and their prevotes back.
-func (p *patience) came(trip time.Duration) {
-	p.trips[p.went%tripsKept] = trip
-	p.went++
-}
-
-// distance estimates the one-way latency to another organisation: half of the shortest remembered
-// round trip, because busy nodes make the others longer. It is 0 before the first round trip.
-func (p *patience) distance() time.Duration {
-	known := p.trips[:min(p.went, tripsKept)]
-	if len(known) == 0 {
-		return 0
-	}
-	return slices.Min(known) / 2
-}
-
-// limit is the longest time to wait now. At the shortest wait, after clients stayed away several
-// times, the latency is not added.
-func (p *patience) limit(most time.Duration) time.Duration {
-	if p.hurry == hurryMax {
-		return most >> p.hurry
-	}
-	return min(most, p.distance()+most>>p.hurry)
-}
-
-// learn adjusts the next wait. All expected transactions had come this long after the beginning of
-// the last wait, even if that was after its end; comeNot: they did not come.
-func (p *patience) learn(came, most time.Duration) {
-	longer := *p
-	longer.hurry = max(p.hurry, 1) - 1
-	switch {
-	case came <= longer.limit(most):
-		p.hurry = longer.hurry
-	case p.hurry < hurryMax:
-		p.hurry++
-	}
-}
-
-// comeNot is longer than any wait.
-const comeNot = time.Duration(math.MaxInt64)
-
-// comeback measures how long a proposal waited until all transactions that it expected had come.
-type comeback struct {
-	mu    sync.Mutex // guards all below
-	want  int64      // admitted by then; 0: no proposal waited
-	begun time.Time
-	after time.Duration // comeNot: they have not come
-}
-
-func (c *comeback) begin(want int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.want, c.begun, c.after = want, time.Now(), comeNot
-}
-
-// admitted notes that so many have come.
-func (c *comeback) admitted(count int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.want > 0 && count >= c.want && c.after == comeNot {
-		c.after = time.Since(c.begun)
-	}
-}
-
-// take returns, once for each begin, the time after which they had come.
-func (c *comeback) take() (after time.Duration, began bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	began = c.want > 0
-	c.want = 0
-	return c.after, began
-}
 
 // gather holds back a proposal that certifies a ledger block until as many transactions have come
 // as that block had, at most for opt.Gather. It returns the contents of the mempool at that time.
@@ -121,9 +30,9 @@ func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]
 		return mempool
 	}
 	a.learn(most) // of the last wait, if it ended before all had come
-	a.comeback.begin(a.expected.Load())
-	if a.await(ctx, a.patience.limit(most)) {
-		a.comeback.admitted(a.admitted.Load())
+	a.returned.Begin(a.expected.Load(), time.Now())
+	if a.await(ctx, a.patience.Limit(most)) {
+		a.returned.Admitted(a.admitted.Load(), time.Now())
 		a.learn(most)
 	}
 	if now := a.opt.Mempool.Reap(bytesMax); now != nil {
@@ -134,8 +43,8 @@ func (a *App) gather(ctx context.Context, mempool [][]byte, bytesMax int64) [][]
 
 // learn judges the last wait, once.
 func (a *App) learn(most time.Duration) {
-	if after, began := a.comeback.take(); began {
-		a.patience.learn(after, most)
+	if after, began := a.returned.Take(); began {
+		a.patience.Learn(after, most)
 	}
 }
 
@@ -168,7 +77,7 @@ func (a *App) prepared(height int64) { a.ownHeight, a.ownMade = height, time.Now
 // prevoted notes that the prevotes on the proposal of a height have arrived.
 func (a *App) prevoted(height int64) {
 	if height == a.ownHeight {
-		a.patience.came(time.Since(a.ownMade))
+		a.patience.Came(time.Since(a.ownMade))
 		a.ownHeight = 0
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
+	"github.com/chainify-db/chainify/abci/propose"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -94,8 +95,8 @@ func TestProposalDoesNotWaitForLong(t *testing.T) {
 func TestProposalWaitsLessForClientsThatDoNotComeBack(t *testing.T) {
 	c, _ := gathering(t, 64*time.Millisecond)
 	for _, want := range []uint{0, 1, 2, 3, 4, 4} {
-		if c.prepare(); c.app.patience.hurry != want {
-			t.Errorf("in a hurry %d, want %d", c.app.patience.hurry, want)
+		if c.prepare(); c.app.patience.Halvings() != want {
+			t.Errorf("in a hurry %d, want %d", c.app.patience.Halvings(), want)
 		}
 	}
 }
@@ -103,73 +104,26 @@ func TestProposalWaitsLessForClientsThatDoNotComeBack(t *testing.T) {
 // Clients that came soon after the wait are waited for longer next time.
 func TestProposalLearnsWhenThoseItDidNotWaitForCame(t *testing.T) {
 	c, p := gathering(t, time.Hour)
-	c.app.patience.hurry = 3
-	c.app.comeback.begin(c.app.expected.Load()) // a wait that ended with the first alone
+	c.app.patience = propose.InHurry(3)
+	c.app.returned.Begin(c.app.expected.Load(), time.Now()) // a wait that ended with the first alone
 	p.take(c, 10)
 	p.take(c, 11)
-	if c.prepare(p.Reap(0)...); c.app.patience.hurry != 1 {
-		t.Errorf("in a hurry %d, want 1: all came soon after a proposal, and before the next one", c.app.patience.hurry)
-	}
-}
-
-func TestPatience(t *testing.T) {
-	const most = 80 * time.Millisecond
-	far := func(hurry uint) *patience {
-		p := &patience{hurry: hurry}
-		for i := range tripsKept {
-			p.came(time.Duration(100+i) * time.Millisecond)
-		}
-		return p
-	}
-	for _, c := range []struct {
-		p    *patience
-		want time.Duration
-	}{
-		{&patience{}, most},
-		{&patience{hurry: 1}, most / 2},
-		{&patience{hurry: hurryMax}, most / 16},
-		{far(0), most},
-		{far(2), 70 * time.Millisecond},
-		{far(3), 60 * time.Millisecond},
-		{far(hurryMax), most / 16}, // away again and again: they are not travelling
-	} {
-		if got := c.p.limit(most); got != c.want {
-			t.Errorf("in a hurry %d, %v away: waits for %v, want %v", c.p.hurry, c.p.distance(), got, c.want)
-		}
-	}
-	for _, c := range []struct {
-		p    *patience
-		came time.Duration
-		want uint
-	}{
-		{&patience{hurry: 2}, 40 * time.Millisecond, 1},
-		{&patience{hurry: 2}, 41 * time.Millisecond, 3},
-		{&patience{hurry: hurryMax}, comeNot, hurryMax},
-		{&patience{}, time.Millisecond, 0},
-		{far(hurryMax), 55 * time.Millisecond, 3}, // as long as the way takes
-		{far(hurryMax), 65 * time.Millisecond, hurryMax},
-	} {
-		hurry := c.p.hurry
-		if c.p.learn(c.came, most); c.p.hurry != c.want {
-			t.Errorf("in a hurry %d after all came in %v, want %d after %d", c.p.hurry, c.came, c.want, hurry)
-		}
-	}
-	if p := (&patience{}); p.distance() != 0 {
-		t.Errorf("distance %v before any trip", p.distance())
+	if c.prepare(p.Reap(0)...); c.app.patience.Halvings() != 1 {
+		t.Errorf("in a hurry %d, want 1: all came soon after a proposal, and before the next one", c.app.patience.Halvings())
 	}
 }
 
 // A trip is known from an own proposal and its prevotes, and from nobody else's.
 func TestATripIsOfAnOwnProposal(t *testing.T) {
 	c, _ := gathering(t, 0) // one own proposal
-	if c.app.patience.trips[0] == 0 || c.app.patience.went != 1 {
-		t.Errorf("trips %v after one own proposal", c.app.patience.trips)
+	if c.app.patience.Trips() != 1 {
+		t.Errorf("%d trips after one own proposal", c.app.patience.Trips())
 	}
 	c.app.prevoted(c.app.ownHeight + 7)
 	c.app.prepared(9)
 	c.app.prevoted(8)
-	if c.app.patience.went != 1 {
-		t.Errorf("%d trips after prevotes on another's proposal", c.app.patience.went)
+	if c.app.patience.Trips() != 1 {
+		t.Errorf("%d trips after prevotes on another's proposal", c.app.patience.Trips())
 	}
 }
 

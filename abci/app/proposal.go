@@ -47,7 +47,7 @@ func (a *App) PrepareProposal(ctx context.Context, req *abci.RequestPreparePropo
 		mempool = a.gather(ctx, mempool, req.MaxTxBytes)
 	}
 	changes, clients, bundles := a.sort(state, a.among(mempool, req.MaxTxBytes))
-	if bundles = a.inTurn(bundles); a.lags(state, bundles, block) {
+	if bundles = a.notHeldBack(bundles); a.lags(state, bundles, block) {
 		bundles = nil
 	}
 	if len(changes) > 0 && sizeInBlock(changes[0]) <= space {
@@ -80,13 +80,13 @@ type waiting struct {
 	bundle       *order.Bundle // opened; nil: a change of clients, or not opened yet
 }
 
-// inTurn leaves out the bundles of organisations whose turn it is not (turns).
-func (a *App) inTurn(bundles []waiting) []waiting {
+// notHeldBack leaves out the bundles of organisations that wait (propose.Slow).
+func (a *App) notHeldBack(bundles []waiting) []waiting {
 	organisations := make([]string, len(bundles))
 	for i, b := range bundles {
 		organisations[i] = b.organisation
 	}
-	waits := a.turns.wait(organisations, time.Now())
+	waits := a.slow.Waits(organisations, time.Now())
 	if waits == nil {
 		return bundles
 	}
@@ -96,17 +96,17 @@ func (a *App) inTurn(bundles []waiting) []waiting {
 // Ran tells how long executing so many transactions took, and by how much those of organisations
 // took longer than quick ones.
 func (a *App) Ran(transactions int, took time.Duration, slow map[string]time.Duration) {
-	a.turns.slow(slow, time.Now())
+	a.slow.Took(slow, time.Now())
 	for _, d := range slow {
 		took -= d
 	}
-	a.pace.ran(transactions, took)
+	a.pace.Ran(transactions, took)
 }
 
 // transactionsMax is how many transactions a proposal of this node holds, of these bundles: as many
 // as the largest has in any case.
 func (a *App) transactionsMax(p order.Parameters, bundles []waiting) int {
-	most := a.pace.most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
+	most := a.pace.Most(time.Duration(p.BlockTimeMaxMS)*time.Millisecond, p.BlockTransactionsMax)
 	for _, b := range bundles {
 		most = max(most, b.transactions)
 	}

@@ -1,4 +1,4 @@
-package app
+package propose
 
 import (
 	"sync"
@@ -7,20 +7,20 @@ import (
 
 // Slow transactions of one organisation, which still end in the time of a block, would make all
 // others wait in every block. So after such transactions this node proposes nothing of that
-// organisation for a time: turnsLeft times the time by which they exceeded quick ones. It does not
+// organisation for a time: slowLeft times the time by which they exceeded quick ones. It does not
 // wait while no other organisation has transactions. The rule is local and enters no hash: another
 // proposer may propose bundles that this one holds back.
 const (
-	turnsLeft = 2
-	turnsMax  = 30 * time.Second // the longest wait of an organisation
+	slowLeft = 2
+	slowMax  = 30 * time.Second // the longest wait of an organisation
 	// Other organisations count as having transactions if they had some in one of this many last
 	// ledger blocks, and the last one was certified this recently.
 	othersBlocks = 3
 	othersIdle   = time.Second
 )
 
-// turns decides which organisations' bundles wait for a later proposal of this node.
-type turns struct {
+// Slow decides which organisations' bundles wait for a later proposal of this node.
+type Slow struct {
 	mu        sync.Mutex // guards all below
 	waits     map[string]time.Time
 	submitted map[string]uint64 // the last ledger block that an organisation has transactions in
@@ -28,8 +28,8 @@ type turns struct {
 	certified time.Time // when the last one was, here
 }
 
-// slow notes for each organisation by how much its transactions exceeded quick ones.
-func (t *turns) slow(by map[string]time.Duration, now time.Time) {
+// Took notes for each organisation by how much its transactions exceeded quick ones.
+func (t *Slow) Took(by map[string]time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for organisation, d := range by {
@@ -37,8 +37,8 @@ func (t *turns) slow(by map[string]time.Duration, now time.Time) {
 		if until := t.waits[organisation]; until.After(now) {
 			from = until
 		}
-		if until := from.Add(turnsLeft * d); until.After(now.Add(turnsMax)) {
-			from = now.Add(turnsMax)
+		if until := from.Add(slowLeft * d); until.After(now.Add(slowMax)) {
+			from = now.Add(slowMax)
 		} else {
 			from = until
 		}
@@ -49,8 +49,8 @@ func (t *turns) slow(by map[string]time.Duration, now time.Time) {
 	}
 }
 
-// block notes an ordered ledger block, with the organisations that have transactions in it.
-func (t *turns) block(number uint64, organisations map[string]bool) {
+// Ordered notes an ordered ledger block, with the organisations that have transactions in it.
+func (t *Slow) Ordered(number uint64, organisations map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.submitted == nil {
@@ -62,16 +62,16 @@ func (t *turns) block(number uint64, organisations map[string]bool) {
 	t.ordered = number
 }
 
-// certifies notes that the last ledger block is certified.
-func (t *turns) certifies(now time.Time) {
+// Certified notes that the last ledger block is certified.
+func (t *Slow) Certified(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.certified = now
 }
 
-// wait tells which organisations' bundles wait, of those that have bundles in the mempool. None
+// Waits tells which organisations' bundles wait, of those that have bundles in the mempool. None
 // waits unless somebody else has something.
-func (t *turns) wait(waiting []string, now time.Time) map[string]bool {
+func (t *Slow) Waits(waiting []string, now time.Time) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out map[string]bool

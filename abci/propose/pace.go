@@ -1,4 +1,7 @@
-package app
+// Package propose is a proposer's policy: for which clients it waits, which organisations it holds
+// back, how many transactions it takes, and of whom. It is local and enters no hash. Clocks are
+// given to it.
+package propose
 
 import (
 	"sync/atomic"
@@ -13,10 +16,11 @@ const (
 	paceHistory = 4     // a block counts for one in so many
 )
 
-// pace estimates the time of a transaction in this node's database.
-type pace struct{ each atomic.Int64 } // nanoseconds; 0: not known
+// Pace estimates the time of a transaction in this node's database.
+type Pace struct{ each atomic.Int64 } // nanoseconds; 0: not known
 
-func (p *pace) ran(transactions int, took time.Duration) {
+// Ran notes how long so many transactions took.
+func (p *Pace) Ran(transactions int, took time.Duration) {
 	if transactions < paceCounts || took <= 0 {
 		return
 	}
@@ -27,8 +31,8 @@ func (p *pace) ran(transactions int, took time.Duration) {
 	p.each.Store(max(now, 1))
 }
 
-// most is how many transactions to propose, of those that a block may hold.
-func (p *pace) most(blockTime time.Duration, blockMax int) int {
+// Most is how many transactions to propose, of those that a block may hold.
+func (p *Pace) Most(blockTime time.Duration, blockMax int) int {
 	each := p.each.Load()
 	if each == 0 {
 		return blockMax

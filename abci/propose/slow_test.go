@@ -1,4 +1,4 @@
-package app
+package propose
 
 import (
 	"maps"
@@ -12,21 +12,21 @@ import (
 // have something.
 func TestASlowOrganisationWaitsForTheOthers(t *testing.T) {
 	now := time.Unix(1_000, 0)
-	turns := &turns{}
+	slow := &Slow{}
 	want := func(who string, waiting ...string) {
 		t.Helper()
-		got := strings.Join(slices.Sorted(maps.Keys(turns.wait(waiting, now))), " ")
+		got := strings.Join(slices.Sorted(maps.Keys(slow.Waits(waiting, now))), " ")
 		if got != who {
 			t.Fatalf("at %s waits %q, want %q", now.Format("04:05"), got, who)
 		}
 	}
-	turns.block(1, map[string]bool{"acme": true, "bolt": true})
-	turns.slow(map[string]time.Duration{"acme": 3 * time.Second}, now)
-	turns.certifies(now)
+	slow.Ordered(1, map[string]bool{"acme": true, "bolt": true})
+	slow.Took(map[string]time.Duration{"acme": 3 * time.Second}, now)
+	slow.Certified(now)
 	want("acme", "acme", "bolt")
 	want("acme", "acme") // bolt was there a moment ago
-	turns.block(2, map[string]bool{"bolt": true})
-	turns.certifies(now.Add(time.Second))
+	slow.Ordered(2, map[string]bool{"bolt": true})
+	slow.Certified(now.Add(time.Second))
 	now = now.Add(1500 * time.Millisecond)
 	want("acme", "acme")
 	now = now.Add(time.Second)
@@ -36,8 +36,8 @@ func TestASlowOrganisationWaitsForTheOthers(t *testing.T) {
 	want("", "acme", "bolt") // it left twice 3 s
 
 	// More of it in the meantime adds up, to a bound; whoever else is slow waits too, but not all.
-	turns.slow(map[string]time.Duration{"acme": 10 * time.Second}, now)
-	turns.slow(map[string]time.Duration{"acme": 10 * time.Second, "bolt": time.Second}, now)
+	slow.Took(map[string]time.Duration{"acme": 10 * time.Second}, now)
+	slow.Took(map[string]time.Duration{"acme": 10 * time.Second, "bolt": time.Second}, now)
 	want("acme bolt", "acme", "bolt", "cargo")
 	want("", "acme", "bolt")
 	now = now.Add(29 * time.Second)
@@ -49,17 +49,17 @@ func TestASlowOrganisationWaitsForTheOthers(t *testing.T) {
 // One that was in none of the last blocks does not hold up who is slow.
 func TestWhoIsAwayHoldsUpNobody(t *testing.T) {
 	now := time.Unix(1_000, 0)
-	turns := &turns{}
-	turns.slow(map[string]time.Duration{"acme": 3 * time.Second}, now)
-	turns.block(1, map[string]bool{"bolt": true})
-	turns.certifies(now)
+	slow := &Slow{}
+	slow.Took(map[string]time.Duration{"acme": 3 * time.Second}, now)
+	slow.Ordered(1, map[string]bool{"bolt": true})
+	slow.Certified(now)
 	for n := uint64(2); n < 5; n++ {
-		if turns.wait([]string{"acme"}, now) == nil {
+		if slow.Waits([]string{"acme"}, now) == nil {
 			t.Fatalf("before block %d acme does not wait", n)
 		}
-		turns.block(n, map[string]bool{"acme": true})
+		slow.Ordered(n, map[string]bool{"acme": true})
 	}
-	if who := turns.wait([]string{"acme"}, now); who != nil {
+	if who := slow.Waits([]string{"acme"}, now); who != nil {
 		t.Fatalf("%v waits", who)
 	}
 }
