@@ -162,6 +162,9 @@ func TestTwoNodesGetOneVoteOfAStep(t *testing.T) {
 		t.Error("a vote of another chain was signed")
 	}
 	must(t, second.SignVote("trade", vote(6, 2)))
+	if _, err := Signer(address, key.Public()).Sign(nil, wire.NodeSignBytes("trade", "acme", "id"), crypto.Hash(0)); err == nil {
+		t.Error("a validator key signed a gateway's message")
+	}
 	// The way of gateway messages signs no vote past the guard.
 	if _, err := Signer(address, key.Public()).Sign(nil, types.VoteSignBytes("trade", vote(6, 1)), crypto.Hash(0)); err == nil {
 		t.Error("a vote was signed past the guard")
