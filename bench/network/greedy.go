@@ -66,7 +66,7 @@ func (b besieged) logged() (consensus, own float64, err error) {
 	for _, o := range b.honest() {
 		files, failed := filepath.Glob(filepath.Join(o.Home(), "data", "cs.wal", "*"))
 		err = errors.Join(err, failed)
-		for i, file := range append(files, filepath.Join(filepath.Dir(o.Home()), "node.log")) {
+		for i, file := range append(files, filepath.Join(b.net.Dir, o.Name, "node.log")) {
 			s, failed := os.Stat(file)
 			switch {
 			case failed != nil:

@@ -14,6 +14,8 @@ import (
 // ended is a peer whose connection has ended: nothing waits for it.
 type ended struct{ named }
 
+func (ended) IsRunning() bool { return true }
+
 func (ended) Quit() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type Conduct struct {
 	Member func(p2p.Peer) string
 
 	mu       sync.Mutex
+	first    map[string][]p2p.Peer // nodes of each member that pay for themselves
 	of       *lru.Cache[p2p.ID, *conduct]
 	offences uint64
 }
@@ -55,7 +57,7 @@ type conduct struct {
 
 // NewConduct returns a Conduct without offences.
 func NewConduct(log *slog.Logger) *Conduct {
-	c := &Conduct{log: log, now: time.Now}
+	c := &Conduct{log: log, now: time.Now, first: map[string][]p2p.Peer{}}
 	c.of, _ = lru.New[p2p.ID, *conduct](conductKept) // an error is that of a size below 1
 	return c
 }
@@ -105,6 +107,25 @@ func (c *Conduct) member(peer p2p.Peer) string {
 		return string(peer.ID())
 	}
 	return c.Member(peer)
+}
+
+// account is the name under which a peer pays for its messages. The first two connected nodes of a
+// member, its own and its standby, pay for themselves, and all further ones together. So
+// messages of a member's further nodes do not hold up the votes of its own.
+func (c *Conduct) account(peer p2p.Peer) string {
+	member := c.member(peer)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := slices.DeleteFunc(c.first[member], func(p p2p.Peer) bool { return !p.IsRunning() })
+	is := slices.ContainsFunc(first, func(p p2p.Peer) bool { return p.ID() == peer.ID() })
+	if !is && len(first) < voicesMax {
+		first, is = append(first, peer), true
+	}
+	c.first[member] = first
+	if is {
+		return string(peer.ID())
+	}
+	return member
 }
 
 // Barred reports whether a peer is banned.

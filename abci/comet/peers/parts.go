@@ -19,7 +19,7 @@ import (
 // sent all of it. In vain it sends 16 MiB once, which is four of the largest blocks, and 512 KiB a
 // second. A part of 64 KiB takes 0.3 ms. CometBFT keeps 1 GiB of its log, with the node's own votes
 // among all else. Nodes tell each other in notes where they stand. A member has 10,000 of them
-// once, and 2,000 a second.
+// once, and 2,000 a second. Its first two nodes have as much each (account).
 const (
 	partsMax  = 16 << 20
 	partsEach = time.Second / (512 << 10)
@@ -36,11 +36,11 @@ type Parts struct {
 	conduct      *Conduct
 	next         func() int64             // the height that is decided next
 	size         func(height int64) int64 // bytes of a decided block; 0: it is not known
-	bytes, notes *fair.Budget[string]     // by member
+	bytes, notes *fair.Budget[string]     // by account
 
 	mu   sync.Mutex       // guards all below
 	at   int64            // next, when sent was cleared
-	sent map[string]int64 // what each member paid since
+	sent map[string]int64 // what each account paid since
 }
 
 // NewParts makes one for a node whose peers have this conduct.
@@ -56,37 +56,37 @@ func NewParts(conduct *Conduct, next func() int64, size func(height int64) int64
 // routine that reads all of the peer's connection calls it, as it calls Ballots. It returns false
 // when the connection ended.
 func (p *Parts) Admit(peer p2p.Peer, message proto.Message) bool {
-	member, cost := p.conduct.member(peer), int64(0)
+	account, cost := p.conduct.account(peer), int64(0)
 	switch m := message.(type) {
 	case *cons.BlockPart:
 		cost = int64(len(m.Part.Bytes)) + partLeast
 	case *cons.Proposal:
 		cost = partLeast
 	default:
-		return p.take(peer, member, p.notes, 1, notesEach, "notes of where they stand")
+		return p.take(peer, account, p.notes, 1, notesEach, "notes of where they stand")
 	}
 	p.giveBack()
-	if !p.take(peer, member, p.bytes, cost, partLeast*partsEach, "parts of blocks beside those that were decided") {
+	if !p.take(peer, account, p.bytes, cost, partLeast*partsEach, "parts of blocks beside those that were decided") {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sent[member] += cost
+	p.sent[account] += cost
 	return true
 }
 
-func (p *Parts) take(peer p2p.Peer, member string, of *fair.Budget[string], cost int64, pause time.Duration, what string) bool {
-	for of.Left(member) <= 0 {
-		p.conduct.Accuse(peer.ID(), accuse.ReadSlowly(member, what))
+func (p *Parts) take(peer p2p.Peer, account string, of *fair.Budget[string], cost int64, pause time.Duration, what string) bool {
+	for of.Left(account) <= 0 {
+		p.conduct.Accuse(peer.ID(), accuse.ReadSlowly(p.conduct.member(peer), what))
 		if !hold(peer, pause) {
 			return false
 		}
 	}
-	of.Spend(member, cost)
+	of.Spend(account, cost)
 	return true
 }
 
-// giveBack returns to each member what it paid for blocks that are decided.
+// giveBack returns to each account what it paid for blocks that are decided.
 func (p *Parts) giveBack() {
 	next := p.next()
 	p.mu.Lock()
@@ -101,8 +101,8 @@ func (p *Parts) giveBack() {
 		allowed += 2 * (size + pieces*partLeast)
 	}
 	p.at = next
-	for member, sent := range p.sent {
-		p.bytes.Give(member, min(sent, allowed))
+	for account, sent := range p.sent {
+		p.bytes.Give(account, min(sent, allowed))
 	}
 	clear(p.sent)
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/chainify-db/chainify/abci/fair"
 )
 
-// twoMembers is the conduct of nodes of acme, a1 and a2, and of bolt, b1.
+// twoMembers is the conduct of nodes of acme, a1 to a4, and of bolt, b1.
 func twoMembers() *Conduct {
 	conduct := NewConduct(slog.New(slog.DiscardHandler))
 	conduct.Member = func(peer p2p.Peer) string {
-		return map[p2p.ID]string{"a1": "acme", "a2": "acme", "b1": "bolt"}[peer.ID()]
+		return map[p2p.ID]string{"a1": "acme", "a2": "acme", "a3": "acme", "a4": "acme", "b1": "bolt"}[peer.ID()]
 	}
 	return conduct
 }
@@ -44,34 +44,41 @@ func TestPartsOfBlocksAreChargedToTheMember(t *testing.T) {
 	}
 	part := &cons.BlockPart{Height: 9, Part: cmtproto.Part{Bytes: make([]byte, types.BlockPartSizeBytes)}}
 	const each = int64(types.BlockPartSizeBytes) + partLeast
+	own := func() int { return send("a1", part, 2) + send("a2", part, 2) }
+	if n := own(); n != 4 {
+		t.Errorf("%d of 4 parts of a member's first nodes are admitted", n)
+	}
 	all := int(partsMax/each) + 1
-	if n := send("a1", part, 10*all); n != all {
+	if n := send("a3", part, 10*all); n != all {
 		t.Errorf("%d parts of one member are admitted, want %d", n, all)
 	}
-	if n := send("a2", part, 10) + send("a1", &cons.Proposal{}, 10); n != 0 {
+	if n := send("a4", part, 10) + send("a3", &cons.Proposal{}, 10); n != 0 {
 		t.Errorf("%d more of the same member are admitted", n)
 	}
 	if n := send("b1", part, 10); n != 10 {
 		t.Errorf("%d of 10 of another member are admitted", n)
 	}
+	if n := own(); n != 4 {
+		t.Errorf("%d of 4 parts of a member's first nodes are admitted, whose further nodes have none left", n)
+	}
 	next++
-	if n, want := send("a1", part, 10*all), int(2*(size+12*partLeast)/each); n < want || n > want+1 {
+	if n, want := send("a3", part, 10*all), int(2*(size+12*partLeast)/each); n < want || n > want+1 {
 		t.Errorf("%d parts are admitted when a block is decided, want %d", n, want)
 	}
 	next += 1000
-	if n, most := send("a1", part, 10*all), int(2*givenBackMax*(size+12*partLeast)/each); n > most {
+	if n, most := send("a3", part, 10*all), int(2*givenBackMax*(size+12*partLeast)/each); n > most {
 		t.Errorf("%d parts are admitted when many blocks are decided, want at most %d", n, most)
 	}
-	send("a1", part, 10*all)
+	send("a3", part, 10*all)
 	now = now.Add(10 * time.Second)
-	if n, want := send("a1", part, 10*all), int(10*(512<<10)/each); n < want || n > want+1 {
+	if n, want := send("a3", part, 10*all), int(10*(512<<10)/each); n < want || n > want+1 {
 		t.Errorf("%d parts are admitted ten seconds later, want %d", n, want)
 	}
-	if n := send("a1", &cons.HasVote{}, 3*notesMax); n != notesMax {
+	if n := send("a3", &cons.HasVote{}, 3*notesMax); n != notesMax {
 		t.Errorf("%d notes are admitted, want %d", n, notesMax)
 	}
 	now = now.Add(time.Second)
-	if n, want := send("a2", &cons.NewRoundStep{}, notesMax), int(time.Second/notesEach); n != want {
+	if n, want := send("a4", &cons.NewRoundStep{}, notesMax), int(time.Second/notesEach); n != want {
 		t.Errorf("%d notes are admitted a second later, want %d", n, want)
 	}
 }
@@ -128,10 +135,15 @@ func TestWorkForAMemberHasAPartOfOneProcessor(t *testing.T) {
 		}
 		return inner.done - before
 	}
-	if n := ask("a1", 1000); n < 40 || n > 44 {
+	inner.works, inner.done = func() {}, 0
+	if n := ask("a1", 1) + ask("a2", 1); n != 2 { // the first ones pay for themselves
+		t.Errorf("%d of 2 are looked at", n)
+	}
+	inner.works = func() { now = now.Add(100 * time.Millisecond) }
+	if n := ask("a3", 1000); n < 40 || n > 44 {
 		t.Errorf("CometBFT works %d times for 100 ms, want 4 s and what comes back meanwhile", n)
 	}
-	if n := ask("a2", 10); n != 0 {
+	if n := ask("a4", 10); n != 0 {
 		t.Errorf("%d requests of another node of the member are looked at", n)
 	}
 	if n := ask("b1", 10); n != 10 {
@@ -141,7 +153,7 @@ func TestWorkForAMemberHasAPartOfOneProcessor(t *testing.T) {
 	inner.works = func() { now = now.Add(time.Millisecond) }
 	spent := 0
 	for now.Sub(from) < 100*time.Second {
-		spent += ask("a1", 10)
+		spent += ask("a3", 10)
 		now = now.Add(10 * time.Millisecond)
 	}
 	if part := float64(spent) / 1000 / now.Sub(from).Seconds(); part < 1./20 || part > 1./12 {

@@ -12,7 +12,8 @@ import (
 
 // A member pays for the time in which CometBFT's reactors work for its messages, and messageLeast
 // for each message. A request of a few bytes for a block has the block read and encoded. So all
-// nodes of one member have 4 s once, and a sixteenth of one processor. A node that fetches all
+// nodes of one member have 4 s once, and a sixteenth of one processor, but for its first two nodes.
+// Each of these has as much (Conduct.account). A node that fetches all
 // blocks gets hundreds of them a second for that.
 const (
 	workTime     = 4 * time.Second
@@ -25,7 +26,7 @@ const (
 type Work struct {
 	conduct *Conduct
 	now     func() time.Time
-	spent   *fair.Budget[string] // of microseconds, by member
+	spent   *fair.Budget[string] // of microseconds, by account
 }
 
 // NewWork makes one for a node whose peers have this conduct.
@@ -51,9 +52,9 @@ func NewWorkDoor(inner p2p.Reactor, work *Work, catchesUp func() bool) *WorkDoor
 
 // Receive implements p2p.Reactor. It is called by the routine that reads all of a peer's channels.
 func (d *WorkDoor) Receive(e p2p.Envelope) {
-	w, member := d.work, d.work.conduct.member(e.Src)
-	for w.spent.Left(member) <= 0 {
-		w.conduct.Accuse(e.Src.ID(), accuse.ServedSlowly(member))
+	w, account := d.work, d.work.conduct.account(e.Src)
+	for w.spent.Left(account) <= 0 {
+		w.conduct.Accuse(e.Src.ID(), accuse.ServedSlowly(w.conduct.member(e.Src)))
 		if !hold(e.Src, workPause) {
 			return
 		}
@@ -62,7 +63,7 @@ func (d *WorkDoor) Receive(e p2p.Envelope) {
 	if _, told := e.Message.(*blocks.BlockResponse); !told || d.catchesUp() {
 		d.Reactor.Receive(e)
 	}
-	w.spent.Spend(member, max(w.now().Sub(began), messageLeast).Microseconds())
+	w.spent.Spend(account, max(w.now().Sub(began), messageLeast).Microseconds())
 }
 
 // FilterMsgBytes implements p2p.MsgBytesFilter, where the reactor does.
