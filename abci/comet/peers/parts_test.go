@@ -140,17 +140,17 @@ func TestWorkForAMemberHasAPartOfOneProcessor(t *testing.T) {
 		t.Errorf("%d of 2 are looked at", n)
 	}
 	inner.works = func() { now = now.Add(100 * time.Millisecond) }
-	if n := ask("a3", 1000); n < 40 || n > 44 {
-		t.Errorf("CometBFT works %d times for 100 ms, want 4 s and what comes back meanwhile", n)
+	if n := ask("a3", 1000); n < 5 || n > 7 {
+		t.Errorf("CometBFT works %d times for 100 ms, want half a second and what comes back meanwhile", n)
 	}
 	if n := ask("a4", 10); n != 0 {
 		t.Errorf("%d requests of another node of the member are looked at", n)
 	}
+	inner.works = func() { now = now.Add(time.Millisecond) }
 	if n := ask("b1", 10); n != 10 {
 		t.Errorf("%d of 10 requests of another member are looked at", n)
 	}
 	from := now
-	inner.works = func() { now = now.Add(time.Millisecond) }
 	spent := 0
 	for now.Sub(from) < 100*time.Second {
 		spent += ask("a3", 10)

@@ -11,12 +11,12 @@ import (
 )
 
 // A member pays for the time in which CometBFT's reactors work for its messages, and messageLeast
-// for each message. A request of a few bytes for a block has the block read and encoded. So all
-// nodes of one member have 4 s once, and a sixteenth of one processor, but for its first two nodes.
-// Each of these has as much (Conduct.account). A node that fetches all
-// blocks gets hundreds of them a second for that.
+// for each message. A request of a few bytes for a block has the block read and encoded. So the
+// nodes of one member have half a second once, and a sixteenth of one processor. Its first two
+// nodes have as much each (Conduct.account). A node that fetches all blocks gets hundreds of them a
+// second for that.
 const (
-	workTime     = 4 * time.Second
+	workTime     = time.Second / 2
 	workPart     = 16 // of the time that passes, one part
 	messageLeast = 20 * time.Microsecond
 	workPause    = 5 * time.Millisecond
