@@ -15,7 +15,9 @@ use datafusion::logical_expr::{
 
 use crate::call::{is_text, Texts};
 use crate::number::Number;
+use crate::percentile::{self, Percentile};
 use crate::single::{Single, Singles};
+use crate::spread::{self, Spread, Wanted};
 use crate::sums::{self, Sum, Sums};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +29,9 @@ enum Kind {
     Least,
     Greatest,
     Single,
+    Spread(Wanted),
+    /// `true`: between two values.
+    Percentile(bool),
 }
 
 /// An aggregate of the dialect.
@@ -51,6 +56,12 @@ pub(crate) fn aggregates() -> Vec<Aggregate> {
         aggregate("pg_num_min", Kind::Least),
         aggregate("pg_num_max", Kind::Greatest),
         aggregate("pg_single", Kind::Single),
+        aggregate("pg_var_samp", Kind::Spread(Wanted { root: false, sample: true })),
+        aggregate("pg_var_pop", Kind::Spread(Wanted { root: false, sample: false })),
+        aggregate("pg_stddev_samp", Kind::Spread(Wanted { root: true, sample: true })),
+        aggregate("pg_percentile_cont", Kind::Percentile(true)),
+        aggregate("pg_percentile_disc", Kind::Percentile(false)),
+        aggregate("pg_stddev_pop", Kind::Spread(Wanted { root: true, sample: false })),
     ]
 }
 
@@ -80,9 +91,9 @@ impl AggregateUDFImpl for Aggregate {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        match types.len() {
-            1 => Ok(types.to_vec()),
-            n => plan_err!("{} does not take {n} arguments", self.name),
+        match (types.len(), self.kind) {
+            (3, Kind::Percentile(_)) | (1, _) => Ok(types.to_vec()),
+            (n, _) => plan_err!("{} does not take {n} arguments", self.name),
         }
     }
 
@@ -93,6 +104,8 @@ impl AggregateUDFImpl for Aggregate {
             Kind::Sum => sums::sum_type(of),
             Kind::Average => text(sums::sum_type(of).is_some()),
             Kind::Single => Some(of.clone()),
+            Kind::Spread(_) => text(spread::takes(of)),
+            Kind::Percentile(_) => percentile::takes(types).then(|| of.clone()),
             _ => text(is_text(of)),
         };
         match result {
@@ -109,9 +122,14 @@ impl AggregateUDFImpl for Aggregate {
             Kind::ExactSum | Kind::ExactAverage => vec![DataType::Utf8View, DataType::Int64],
             Kind::Least | Kind::Greatest => vec![DataType::Utf8View],
             Kind::Single => vec![input.clone(), DataType::Int64],
+            Kind::Spread(_) => vec![DataType::Utf8View, DataType::Utf8View, DataType::Int64],
+            Kind::Percentile(_) => {
+                let item = Field::new_list_field(input.clone(), true);
+                vec![DataType::List(Arc::new(item)), DataType::Float64, DataType::Boolean]
+            }
         };
         let field = |(name, of)| Arc::new(Field::new(format_state_name(args.name, name), of, true));
-        Ok(["value", "count"].into_iter().zip(types).map(field).collect())
+        Ok(["first", "second", "third"].into_iter().zip(types).map(field).collect())
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
@@ -125,6 +143,10 @@ impl AggregateUDFImpl for Aggregate {
             Kind::Least => Box::new(Extreme { wanted: Ordering::Less, found: None }),
             Kind::Greatest => Box::new(Extreme { wanted: Ordering::Greater, found: None }),
             Kind::Single => Box::new(Single::new(args.return_field.data_type())),
+            Kind::Spread(wanted) => Box::new(Spread::new(wanted)),
+            Kind::Percentile(between) => {
+                Box::new(Percentile::new(between, args.return_field.data_type()))
+            }
         })
     }
 
@@ -148,7 +170,7 @@ impl AggregateUDFImpl for Aggregate {
 }
 
 /// The exact numbers of an array, with their texts.
-fn numbers(array: &ArrayRef) -> Result<Vec<(Number, &str)>> {
+pub(crate) fn numbers(array: &ArrayRef) -> Result<Vec<(Number, &str)>> {
     if array.data_type().is_null() {
         return Ok(Vec::new());
     }

@@ -287,6 +287,13 @@ pub(crate) fn days_between(left: i32, right: i32) -> Result<i32, SqlError> {
     }
 }
 
+/// `timestamp - timestamp` in microseconds. 0A000 for infinite ones, which later versions of PostgreSQL
+/// subtract and earlier ones do not.
+pub(crate) fn time_between(left: i64, right: i64) -> Result<i64, SqlError> {
+    let between = left.checked_sub(right).filter(|_| !is_infinite(left) && !is_infinite(right));
+    between.ok_or_else(|| SqlError::unsupported("a time between infinite or distant timestamps"))
+}
+
 /// `timestamp + interval`: months first, then days, then the time. Infinities stay.
 pub(crate) fn plus_interval(
     timestamp: i64,

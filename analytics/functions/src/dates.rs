@@ -1,7 +1,8 @@
 //! Functions of dates and times.
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Int32Type, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float64Type, Int32Type,
+    Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{exec_err, Result};
 
@@ -11,6 +12,9 @@ use crate::error::SqlError;
 
 /// Digits of the result of `pg_extract`; a year has seven.
 const FIELD_DIGITS: u8 = 10;
+/// Digits of microseconds of 64 bits.
+const MICROS_DIGITS: u8 = 19;
+const SECOND: i64 = 1_000_000;
 
 /// The functions of this file.
 pub(crate) fn functions() -> Vec<Function> {
@@ -32,6 +36,37 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new("pg_date_add", 2..=2, |t| date(t, 1).filter(|_| is_whole(&t.of[1])), add),
         Function::new("pg_date_sub", 2..=2, |t| date(t, 2).map(|_| DataType::Int32), sub),
         Function::new("pg_interval_add", 4..=4, interval, interval_add),
+        Function::new(
+            "pg_interval",
+            1..=1,
+            |t| (t.of[0] == DataType::Int64).then(between_type),
+            |call| {
+                let of = call.values::<Int64Type>(0)?;
+                call.primitive::<DurationMicrosecondType>(|row| Ok(of.get(row)))
+            },
+        ),
+        Function::new(
+            "pg_timestamp_sub",
+            2..=2,
+            |t| t.of.iter().all(is_time).then(between_type),
+            time_between,
+        ),
+        Function::new("pg_epoch", 1..=1, epoch_type, epoch),
+        Function::new(
+            "pg_epoch_float",
+            1..=1,
+            |t| (is_day_or_time(&t.of[0]) || is_between(&t.of[0])).then_some(DataType::Float64),
+            epoch_float,
+        ),
+        Function::new(
+            "pg_second",
+            1..=1,
+            |t| {
+                let of = is_time(&t.of[0]) || is_between(&t.of[0]);
+                of.then_some(DataType::Decimal128(8, 6))
+            },
+            second,
+        ),
         Function::new("pg_extract", 2..=2, extracted, extract),
         Function::new("pg_date_trunc", 2..=2, truncated, truncate),
     ]
@@ -43,6 +78,22 @@ fn timestamp_type() -> DataType {
 
 fn timestamptz_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+}
+
+fn between_type() -> DataType {
+    DataType::Duration(TimeUnit::Microsecond)
+}
+
+fn is_between(of: &DataType) -> bool {
+    of == &between_type()
+}
+
+/// Of a day in whole seconds, else with microseconds.
+fn epoch_type(types: &Types) -> Option<DataType> {
+    let of = &types.of[0];
+    let scale = if of == &DataType::Date32 { 0 } else { 6 };
+    let known = is_day_or_time(of) || is_between(of);
+    known.then_some(DataType::Decimal128(MICROS_DIGITS, scale))
 }
 
 fn is_day_or_time(of: &DataType) -> bool {
@@ -71,7 +122,8 @@ fn interval(types: &Types) -> Option<DataType> {
 
 fn extracted(types: &Types) -> Option<DataType> {
     let of = &types.of[1];
-    (is_text(&types.of[0]) && is_day_or_time(of)).then_some(DataType::Decimal128(FIELD_DIGITS, 0))
+    let known = is_day_or_time(of) || is_between(of);
+    (is_text(&types.of[0]) && known).then_some(DataType::Decimal128(FIELD_DIGITS, 0))
 }
 
 fn truncated(types: &Types) -> Option<DataType> {
@@ -159,14 +211,83 @@ fn interval_add(call: &Call) -> Result<ArrayRef> {
     })
 }
 
+fn time_between(call: &Call) -> Result<ArrayRef> {
+    let left = call.values::<TimestampMicrosecondType>(0)?;
+    let right = call.values::<TimestampMicrosecondType>(1)?;
+    call.primitive::<DurationMicrosecondType>(|row| {
+        calendar::time_between(left.get(row), right.get(row))
+    })
+}
+
+fn infinite_field() -> SqlError {
+    SqlError::unsupported("a field of an infinite date, which is infinite")
+}
+
+fn epoch(call: &Call) -> Result<ArrayRef> {
+    if is_between(call.type_of(0)) {
+        let of = call.values::<DurationMicrosecondType>(0)?;
+        return call.primitive::<Decimal128Type>(|row| Ok(of.get(row).into()));
+    }
+    let of = Times::new(call, 0)?;
+    call.primitive::<Decimal128Type>(|row| {
+        let (day, time) = of.day(row).ok_or_else(infinite_field)?;
+        Ok(match of {
+            Times::Days(_) => i128::from(day) * i128::from(DAY / SECOND),
+            Times::Timestamps(_) => i128::from(day) * i128::from(DAY) + i128::from(time),
+        })
+    })
+}
+
+/// As PostgreSQL rounds: once for a timestamp, and for the days and the time of an interval each.
+fn epoch_float(call: &Call) -> Result<ArrayRef> {
+    let seconds = |micros: i64| micros as f64 / SECOND as f64;
+    if is_between(call.type_of(0)) {
+        let of = call.values::<DurationMicrosecondType>(0)?;
+        return call.primitive::<Float64Type>(|row| {
+            let (days, time) = (of.get(row) / DAY, of.get(row) % DAY);
+            Ok(seconds(time) + (DAY / SECOND) as f64 * days as f64)
+        });
+    }
+    let of = Times::new(call, 0)?;
+    call.primitive::<Float64Type>(|row| {
+        Ok(match of.timestamp(row)? {
+            i64::MAX => f64::INFINITY,
+            i64::MIN => f64::NEG_INFINITY,
+            micros => seconds(micros),
+        })
+    })
+}
+
+fn second(call: &Call) -> Result<ArrayRef> {
+    if is_between(call.type_of(0)) {
+        let of = call.values::<DurationMicrosecondType>(0)?;
+        return call.primitive::<Decimal128Type>(|row| Ok((of.get(row) % (60 * SECOND)).into()));
+    }
+    let of = Times::new(call, 0)?;
+    call.nullable::<Decimal128Type>(|row| {
+        Ok(of.day(row).map(|(_, time)| (time % (60 * SECOND)).into()))
+    })
+}
+
+/// A field of the time between two timestamps; all have its sign.
+fn extract_between(call: &Call, field: Field) -> Result<ArrayRef> {
+    let of = call.values::<DurationMicrosecondType>(1)?;
+    call.primitive::<Decimal128Type>(|row| match field {
+        Field::Day => Ok((of.get(row) / DAY).into()),
+        Field::Hour | Field::Minute => Ok(field.extract(0, of.get(row) % DAY).into()),
+        _ => Err(SqlError::unsupported("this field of an interval")),
+    })
+}
+
 fn extract(call: &Call) -> Result<ArrayRef> {
     let field = field(call, Field::of)?;
+    if is_between(call.type_of(1)) {
+        return extract_between(call, field);
+    }
     let of = Times::new(call, 1)?;
     call.nullable::<Decimal128Type>(|row| match of.day(row) {
         Some((day, time)) => Ok(Some(field.extract(day, time).into())),
-        None if field.is_monotonic() => {
-            Err(SqlError::unsupported("a field of an infinite date, which is infinite"))
-        }
+        None if field.is_monotonic() => Err(infinite_field()),
         None => Ok(None),
     })
 }

@@ -124,6 +124,19 @@ impl Number {
         Number { unscaled: left % right, scale }.checked()
     }
 
+    /// The square root with this scale, rounded half up. The number must not be negative.
+    pub fn sqrt(&self, scale: u32) -> Number {
+        // Of a root that is cut one digit later, that digit alone decides.
+        let shift = 2 * (i64::from(scale) + 1) - i64::from(self.scale);
+        let power = ten_to(shift.unsigned_abs() as u32);
+        let scaled = if shift >= 0 { &self.unscaled * power } else { &self.unscaled / power };
+        Number { unscaled: divide_rounded(&scaled.sqrt(), &BigInt::from(10)), scale }
+    }
+
+    pub fn is_positive(&self) -> bool {
+        self.unscaled.sign() == Sign::Plus
+    }
+
     pub fn neg(self) -> Number {
         Number { unscaled: -self.unscaled, ..self }
     }

@@ -26,6 +26,14 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new("pg_ltrim", 2..=2, texts, |call| trim(call, true, false)),
         Function::new("pg_rtrim", 2..=2, texts, |call| trim(call, false, true)),
         Function::new("pg_concat", 2..=2, texts, concat),
+        Function::new("pg_upper", 1..=1, texts, |call| in_case(call, char::to_uppercase)),
+        Function::new("pg_lower", 1..=1, texts, |call| in_case(call, char::to_lowercase)),
+        Function::new("pg_upper_ascii", 1..=1, texts, |call| {
+            in_case_of_ascii(call, str::make_ascii_uppercase)
+        }),
+        Function::new("pg_lower_ascii", 1..=1, texts, |call| {
+            in_case_of_ascii(call, str::make_ascii_lowercase)
+        }),
         Function::new("pg_replace", 3..=3, texts, replace),
         Function::new("pg_like", 2..=2, |t| texts_to(t, DataType::Boolean), is_like),
         Function::new("pg_starts_with", 2..=2, |t| texts_to(t, DataType::Boolean), starts_with),
@@ -184,6 +192,51 @@ fn replace(call: &Call) -> Result<ArrayRef> {
                 return Err(SqlError::new("54000", "out of memory"));
             }
         }
+        Ok(())
+    })
+}
+
+/// Whether the other case of a letter is the same in all versions of Unicode, or it has none in any:
+/// scripts with letters of two cases that are complete, and some without cases.
+fn has_known_case(letter: char) -> bool {
+    match u32::from(letter) {
+        // i without a dot or with one, and letters that are two in the other case.
+        0x130 | 0x131 | 0x149 | 0x17f => false,
+        0..=0x17f | 0x391..=0x3a1 | 0x3a3..=0x3c9 | 0x400..=0x45f => true,
+        0x5d0..=0x6ff | 0x2010..=0x20bf | 0x3040..=0x30ff | 0x4e00..=0x9fff | 0xac00..=0xd7a3 => {
+            true
+        }
+        0x1f300..=0x1f9ff => true,
+        _ => false,
+    }
+}
+
+/// `upper` or `lower` under "C.UTF-8": a letter for a letter. 0A000 for a letter whose other case
+/// the operating system may know or not.
+fn in_case<I: Iterator<Item = char>>(call: &Call, other: fn(char) -> I) -> Result<ArrayRef> {
+    let of = call.texts(0)?;
+    call.written(|row, out| {
+        for letter in of.get(row).chars() {
+            if !has_known_case(letter) {
+                let message = format!("the case of the letter U+{:04X}", u32::from(letter));
+                return Err(SqlError::unsupported(message));
+            }
+            let mut changed = other(letter);
+            out.push(match (changed.next(), changed.next()) {
+                (Some(changed), None) => changed,
+                _ => letter,
+            });
+        }
+        Ok(())
+    })
+}
+
+/// The same under "C".
+fn in_case_of_ascii(call: &Call, change: fn(&mut str)) -> Result<ArrayRef> {
+    let of = call.texts(0)?;
+    call.written(|row, out| {
+        out.push_str(of.get(row));
+        change(out);
         Ok(())
     })
 }

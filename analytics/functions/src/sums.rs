@@ -28,7 +28,7 @@ pub(crate) fn sum_type(input: &DataType) -> Option<DataType> {
     }
 }
 
-fn scale_of(input: &DataType) -> i8 {
+pub(crate) fn scale_of(input: &DataType) -> i8 {
     match input {
         DataType::Decimal128(_, scale) => *scale,
         _ => 0,
@@ -232,7 +232,7 @@ impl Accumulator for Sum {
 }
 
 /// Calls `f` with each row that has a number and passes the filter.
-fn for_each(
+pub(crate) fn for_each(
     array: &ArrayRef,
     filter: Option<&BooleanArray>,
     f: impl FnMut(usize, i128),

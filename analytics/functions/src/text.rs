@@ -3,8 +3,8 @@ use std::fmt::Write;
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
+    Int16Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 
 use crate::calendar::{Day, DAY};
@@ -29,6 +29,7 @@ pub(crate) fn is_known(of: &DataType) -> bool {
             | Date32
             | Time64(TimeUnit::Microsecond)
             | Timestamp(TimeUnit::Microsecond, _)
+            | Duration(TimeUnit::Microsecond)
             | FixedSizeBinary(16)
             | Binary
             | BinaryView
@@ -66,6 +67,9 @@ pub fn write_text(array: &dyn Array, row: usize, out: &mut String) -> Result<boo
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let value = array.as_primitive::<TimestampMicrosecondType>().value(row);
             timestamp(out, value, zone.is_some());
+        }
+        DataType::Duration(TimeUnit::Microsecond) => {
+            interval(out, array.as_primitive::<DurationMicrosecondType>().value(row));
         }
         of => return Err(SqlError::unsupported(format!("a value of type {of}"))),
     }
@@ -138,6 +142,19 @@ fn time(out: &mut String, micros: i64) {
         shown(out, format_args!(".{fraction:06}"));
         let length = out.trim_end_matches('0').len();
         out.truncate(length);
+    }
+}
+
+/// An interval of days and a time, in the style `postgres`.
+fn interval(out: &mut String, micros: i64) {
+    let (days, rest) = (micros / DAY, micros % DAY);
+    if days != 0 {
+        shown(out, format_args!("{days} day{}", if days == 1 { "" } else { "s" }));
+    }
+    if rest != 0 || days == 0 {
+        out.push_str(if days == 0 { "" } else { " " });
+        out.push_str(if rest < 0 { "-" } else { "" });
+        time(out, rest.abs());
     }
 }
 

@@ -295,6 +295,46 @@ def aggregates():
         yield aggregate("pg_single", lambda: quoted(text()), R.choice([1, 1, 2]))
 
 
+def letters():
+    for case in ["upper", "lower"]:
+        for _ in range(30):
+            yield f"pg_{case}_ascii({quoted(text())})"
+            yield f"pg_{case}({quoted(text())})"
+        # All letters that the worker knows.
+        for first, last in [(0x20, 0x7e), (0xa0, 0x12f), (0x132, 0x148), (0x14a, 0x17e), (0x391, 0x3a1), (0x3a3, 0x3c9), (0x400, 0x45f), (0x5d0, 0x5ea), (0x2010, 0x2027),
+                            (0x20a0, 0x20bf), (0x3041, 0x3096), (0x4e00, 0x4e40), (0xac00, 0xac40), (0x1f300, 0x1f9ff)]:
+            for start in range(first, last + 1, 40):
+                yield f"pg_{case}({quoted(''.join(chr(n) for n in range(start, min(start + 40, last + 1))))})"
+
+
+def between():
+    for _ in range(80):
+        kind = R.choice(["timestamp", "timestamptz"])
+        of = R.choice([f"pg_timestamp_sub({timestamp(kind)}, {timestamp(kind)})", f"pg_interval(CAST({R.choice([0, 1, -1, 86400000000, -86400000001, R.randint(-10**13, 10**13)])} AS BIGINT))"])
+        yield of
+        yield f"pg_second({R.choice([of, timestamp()])})"
+        yield f"pg_epoch({R.choice([of, timestamp(), date()])})"
+        yield f"pg_epoch_float({R.choice([of, timestamp(), date()])})"
+        yield f"pg_extract('{R.choice(['day', 'hour', 'minute'])}', {of})"
+
+
+def percentile(kind, value, rows):
+    part, way = R.choice(["0", "0.1", "0.3", "0.5", "0.75", "1"]), R.choice(["TRUE", "FALSE"])
+    return aggregate(f"pg_percentile_{kind}", value, rows).replace("(x) FROM", f"(x, CAST('{part}' AS DOUBLE), {way}) FROM")
+
+
+def spreads():
+    for _ in range(12):
+        rows, scale = R.choice([1, 2, 3, 8]), R.randint(0, 6)
+        of = lambda: f"CAST('{number(10, 0)}{'.' + digits(scale) if scale else ''}' AS DECIMAL(20,{scale}))"
+        for name in ["var_samp", "var_pop", "stddev_samp", "stddev_pop"]:
+            for value in [of, exact, lambda: integer("BIGINT"), lambda: f"CAST({R.randint(0, 3)} AS INT)", lambda: f"CAST('{number(6, 0)}.5' AS DECIMAL(12,1))"]:
+                yield aggregate(f"pg_{name}", value, rows)
+        for value in [lambda: f"CAST({R.randint(-5, 5)} AS INT)", lambda: f"CAST({R.randint(-50, 50)}.25 AS DECIMAL(6,2))", date, lambda: timestamp("timestamp"), lambda: real("DOUBLE")]:
+            yield percentile("disc", value, rows)
+        yield percentile("cont", lambda: real("DOUBLE"), rows)
+
+
 def written(call):
     """The call as PostgreSQL writes it."""
     return call.replace(" AS DOUBLE)", " AS DOUBLE PRECISION)").replace(" AS VARCHAR)", " AS TEXT)")
@@ -308,7 +348,8 @@ def main(connection):
         return done.stdout.splitlines()
 
     psql("DROP SCHEMA IF EXISTS dialect CASCADE; SET client_min_messages = error;" + DIALECT.read_text().split("\n-- Tables of the worker")[0] + HELPERS)
-    for name, calls in [("numbers", numbers), ("casts", casts), ("texts", texts), ("dates", dates), ("floats", floats), ("aggregates", aggregates)]:
+    for name, calls in [("numbers", numbers), ("casts", casts), ("texts", texts), ("dates", dates), ("floats", floats), ("aggregates", aggregates),
+                        ("letters", letters), ("between", between), ("spreads", spreads)]:
         calls = list(dict.fromkeys(calls()))
         asked = "".join(f"SELECT dialect.answer({quoted(written(call))});\n" for call in calls)
         answers = psql("SET search_path = dialect, pg_catalog; SET TimeZone = 'UTC'; SET extra_float_digits = 1;\n" + asked)

@@ -59,6 +59,10 @@ pub enum Rule {
     Same,
     /// LIKE, or NOT LIKE.
     Like(bool),
+    /// ILIKE, or NOT ILIKE.
+    LikeInAnyCase(bool),
+    /// `pg_<name>` of a text: `upper` or `lower`.
+    Case(&'static str),
     /// A cast to an integer.
     Integer,
     /// A cast to double precision.
@@ -75,6 +79,8 @@ pub enum Rule {
     Function(&'static str),
     /// The same; only where TimeZone is UTC.
     FunctionInUtc(&'static str),
+    /// The same of the second argument, where the first is the constant zone UTC.
+    AtUtc(&'static str),
     /// Characters without trailing blanks.
     LengthOfBpchar,
     /// A function whose second argument is one blank when it is left out.
@@ -88,6 +94,8 @@ pub enum Rule {
         /// It is taken away.
         negate: bool,
     },
+    /// The time between two timestamps.
+    Between,
     /// `extract`, and `date_part`, which gives a float.
     Extract {
         /// It gives a float.
@@ -95,7 +103,7 @@ pub enum Rule {
         /// Only where TimeZone is UTC.
         in_utc: bool,
     },
-    /// `date_trunc`.
+    /// `date_trunc`, with or without a zone, which has to be UTC.
     DateTrunc {
         /// Only where TimeZone is UTC.
         in_utc: bool,
@@ -108,6 +116,12 @@ pub enum Rule {
     Sum,
     /// `avg` of exact numbers.
     Average,
+    /// `variance` and its like, of exact numbers: `pg_<name>`.
+    Spread(&'static str),
+    /// `string_agg` with an order.
+    Joined,
+    /// `pg_<name>` of sorted values: `percentile_cont` and `percentile_disc`.
+    Percentile(&'static str),
     /// `min` and `max`.
     Extreme(&'static str),
     /// An aggregate of booleans.
@@ -157,6 +171,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2340, "date_eq_timestamp"),
             (2366, "timestamp_eq_date"),
             (2956, "uuid_eq"),
+            (1162, "interval_eq"),
         ],
     ),
     (
@@ -187,6 +202,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2343, "date_ne_timestamp"),
             (2369, "timestamp_ne_date"),
             (2959, "uuid_ne"),
+            (1163, "interval_ne"),
         ],
     ),
     (
@@ -217,6 +233,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2338, "date_lt_timestamp"),
             (2364, "timestamp_lt_date"),
             (2954, "uuid_lt"),
+            (1164, "interval_lt"),
         ],
     ),
     (
@@ -247,6 +264,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2339, "date_le_timestamp"),
             (2365, "timestamp_le_date"),
             (2955, "uuid_le"),
+            (1165, "interval_le"),
         ],
     ),
     (
@@ -277,6 +295,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2341, "date_gt_timestamp"),
             (2367, "timestamp_gt_date"),
             (2958, "uuid_gt"),
+            (1167, "interval_gt"),
         ],
     ),
     (
@@ -307,6 +326,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2342, "date_ge_timestamp"),
             (2368, "timestamp_ge_date"),
             (2957, "uuid_ge"),
+            (1166, "interval_ge"),
         ],
     ),
     (
@@ -439,6 +459,10 @@ pub const RULES: &[(Rule, &[Named])] = &[
     ),
     (Rule::Like(true), &[(850, "textlike"), (1569, "like"), (1631, "bpcharlike")]),
     (Rule::Like(false), &[(851, "textnlike"), (1570, "notlike"), (1632, "bpcharnlike")]),
+    (Rule::LikeInAnyCase(true), &[(1633, "texticlike"), (1660, "bpchariclike")]),
+    (Rule::LikeInAnyCase(false), &[(1634, "texticnlike"), (1661, "bpcharicnlike")]),
+    (Rule::Case("upper"), &[(871, "upper")]),
+    (Rule::Case("lower"), &[(870, "lower")]),
     (
         Rule::Integer,
         &[
@@ -499,16 +523,53 @@ pub const RULES: &[(Rule, &[Named])] = &[
         ],
     ),
     (Rule::IntervalAdd { negate: true }, &[(2072, "date_mi_interval"), (2033, "timestamp_mi_interval")]),
-    (Rule::Extract { float: false, in_utc: false }, &[(6199, "extract"), (6202, "extract")]),
+    (Rule::AtUtc("pg_timestamp"), &[(1159, "timezone")]),
+    (Rule::AtUtc("pg_timestamptz"), &[(2069, "timezone")]),
+    (Rule::Between, &[(2031, "timestamp_mi"), (1188, "timestamptz_mi")]),
+    (Rule::Extract { float: false, in_utc: false }, &[(6199, "extract"), (6202, "extract"), (6204, "extract")]),
     (Rule::Extract { float: false, in_utc: true }, &[(6203, "extract")]),
-    (Rule::Extract { float: true, in_utc: false }, &[(1384, "date_part"), (2021, "date_part")]),
+    (Rule::Extract { float: true, in_utc: false }, &[(1384, "date_part"), (2021, "date_part"), (1172, "date_part")]),
     (Rule::Extract { float: true, in_utc: true }, &[(1171, "date_part")]),
-    (Rule::DateTrunc { in_utc: false }, &[(2020, "date_trunc")]),
+    (Rule::DateTrunc { in_utc: false }, &[(2020, "date_trunc"), (1284, "date_trunc")]),
     (Rule::DateTrunc { in_utc: true }, &[(1217, "date_trunc")]),
     (Rule::CountAll, &[(2803, "count")]),
     (Rule::Count, &[(2147, "count")]),
     (Rule::Sum, &[(2107, "sum"), (2108, "sum"), (2109, "sum"), (2114, "sum")]),
     (Rule::Average, &[(2100, "avg"), (2101, "avg"), (2102, "avg"), (2103, "avg")]),
+    (
+        Rule::Spread("var_samp"),
+        &[
+            (2641, "var_samp"),
+            (2642, "var_samp"),
+            (2643, "var_samp"),
+            (2646, "var_samp"),
+            (2148, "variance"),
+            (2149, "variance"),
+            (2150, "variance"),
+            (2153, "variance"),
+        ],
+    ),
+    (Rule::Spread("var_pop"), &[(2718, "var_pop"), (2719, "var_pop"), (2720, "var_pop"), (2723, "var_pop")]),
+    (
+        Rule::Spread("stddev_samp"),
+        &[
+            (2712, "stddev_samp"),
+            (2713, "stddev_samp"),
+            (2714, "stddev_samp"),
+            (2717, "stddev_samp"),
+            (2154, "stddev"),
+            (2155, "stddev"),
+            (2156, "stddev"),
+            (2159, "stddev"),
+        ],
+    ),
+    (
+        Rule::Spread("stddev_pop"),
+        &[(2724, "stddev_pop"), (2725, "stddev_pop"), (2726, "stddev_pop"), (2729, "stddev_pop")],
+    ),
+    (Rule::Joined, &[(3538, "string_agg")]),
+    (Rule::Percentile("percentile_cont"), &[(3974, "percentile_cont")]),
+    (Rule::Percentile("percentile_disc"), &[(3972, "percentile_disc")]),
     (
         Rule::Extreme("max"),
         &[
@@ -521,6 +582,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2127, "max"),
             (2129, "max"),
             (2130, "max"),
+            (2128, "max"),
         ],
     ),
     (
@@ -535,6 +597,7 @@ pub const RULES: &[(Rule, &[Named])] = &[
             (2143, "min"),
             (2145, "min"),
             (2146, "min"),
+            (2144, "min"),
         ],
     ),
     (Rule::OfBool("bool_and"), &[(2517, "bool_and"), (2519, "every")]),

@@ -20,11 +20,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    View: "views", "the rights of their owner would count; write their query";
-    Function: "functions, operators, casts by functions, aggregates and window functions that `chainify.analytics_functions` does not list", "the worker might compute them otherwise. `upper`, `lower`, `ILIKE` and regular expressions depend on the locale. `sum` and `avg` of `real` and `double precision` depend on the order of the rows. Volatile functions, functions like `now()`, and functions of your own that are not immutable would see another moment than the block";
+    View: "views in `chainify.query_at`; views with `security_barrier`", "the rights of their owner would count: write their query, or ask with `chainify.analytics`; functions of the query must not see hidden rows";
+    Function: "functions, operators, casts by functions, aggregates and window functions that `chainify.analytics_functions` does not list", "the worker might compute them otherwise. Regular expressions depend on the locale. `sum`, `avg` and `stddev` of `real` and `double precision` depend on the order of the rows. Volatile functions, functions like `now()`, and functions of your own that are not immutable would see another moment than the block";
     Field: "`extract` and `date_trunc` of a field that is not constant, or that the type does not have", "not translated";
-    TimeZone: "casts between `timestamptz` and `date` or `timestamp`, `extract` and `date_trunc` of `timestamptz`, unless `TimeZone` is UTC", "the worker computes in UTC";
-    Aggregate: "aggregates with `ORDER BY`, of an outer query, or with `DISTINCT` where the worker has none", "not translated";
+    TimeZone: "casts between `timestamptz` and `date` or `timestamp`, `extract` and `date_trunc` of `timestamptz`, unless `TimeZone` is UTC; `AT TIME ZONE` of another zone", "the worker computes in UTC";
+    Letters: "`upper`, `lower` and `ILIKE` under another collation than \"C\" or \"C.UTF-8\"", "letters are the operating system's";
+    Aggregate: "aggregates of an outer query, with `DISTINCT` where the worker has none, or with `ORDER BY` but for `string_agg`", "not translated";
+    Ordered: "`string_agg` without `ORDER BY`, or with a separator that is not constant; percentiles of texts, or at a part that is not a constant from 0 to 1", "the order of the rows would count, or not translated. Of numbers with different digits behind the point, any may be shown";
     Column: "columns of types that are not mirrored", "the worker does not have them ([types](../operator/analytics.md))";
     Type: "values of other types than columns may have", "the worker does not have them";
     Row: "rows as values, and system columns", "not translated";

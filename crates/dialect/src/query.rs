@@ -169,6 +169,17 @@ pub enum Set {
     },
 }
 
+/// The letters that `upper` and `lower` change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Letters {
+    /// Those of ASCII: the collation "C".
+    Ascii,
+    /// Those of Unicode that are one letter in either case: "C.UTF-8".
+    Unicode,
+    /// As another collation says.
+    Other,
+}
+
 /// The question of `IS [NOT] TRUE` and its like, as SQL after IS.
 pub type Test = &'static str;
 
@@ -206,6 +217,8 @@ pub enum Expr {
         typed: Typed,
         /// Name of the collation it compares by, unless that is the order of bytes.
         order: Option<String>,
+        /// The letters of that collation.
+        letters: Letters,
         /// Place in the text.
         at: Option<usize>,
     },
@@ -251,10 +264,12 @@ pub enum Expr {
         function: u32,
         /// For messages.
         shown: String,
-        /// Arguments; none for `count(*)`.
+        /// Arguments; none for `count(*)`. Of WITHIN GROUP the direct ones.
         args: Vec<Expr>,
         /// DISTINCT.
         distinct: bool,
+        /// ORDER BY or WITHIN GROUP, by expressions and not by places in the targets.
+        sorted: Vec<(Expr, Order)>,
         /// FILTER.
         filter: Option<Box<Expr>>,
         /// As of a call.

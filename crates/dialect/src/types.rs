@@ -21,7 +21,8 @@ pub enum Type {
     TimestampTz,
     Uuid,
     Bytea,
-    /// Only as a constant beside `+` and `-`.
+    /// The time between two timestamps, which is days and a time of one sign. Others are constants
+    /// alone: beside `+`, `-` and comparisons.
     Interval,
 }
 
@@ -91,6 +92,7 @@ impl Type {
             Type::TimestampTz => "Timestamp(Microsecond, Some(\"+00:00\"))",
             Type::Uuid => "FixedSizeBinary(16)",
             Type::Bytea => "BinaryView",
+            Type::Interval => "Duration(Microsecond)",
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 //! `sql/analytics.sql` and `extension/tests/analytics`.
 use std::collections::BTreeMap;
 
-use chainify_dialect::query::{Expr, From, Query, Source, TableColumn, Target, Typed, Window, With};
+use chainify_dialect::query::{Expr, From, Letters, Query, Source, TableColumn, Target, Typed, Window, With};
 use chainify_dialect::types::Type;
 use chainify_dialect::{translate, Settings, DEPTH_MAX};
 
@@ -20,7 +20,8 @@ const SETTINGS: Settings = Settings { utc: true, deeper: || () };
 
 /// A function of pg_proc.dat.
 fn call(function: u32, args: Vec<Expr>, of: Type) -> Expr {
-    Expr::Call { function, shown: "f".to_owned(), args, typed: Typed { of, typmod: -1 }, order: None, at: Some(7) }
+    let typed = Typed { of, typmod: -1 };
+    Expr::Call { function, shown: "f".to_owned(), args, typed, order: None, letters: Letters::Ascii, at: Some(7) }
 }
 
 /// `SELECT expr FROM` a table with one column of type numeric(12,2).
@@ -132,6 +133,7 @@ fn count() -> Expr {
         shown: "count(*)".to_owned(),
         args: Vec::new(),
         distinct: false,
+        sorted: Vec::new(),
         filter: None,
         order: None,
         at: None,
@@ -273,6 +275,7 @@ fn rows_away_are_a_constant_from_0_on() {
             shown: "f".to_owned(),
             args,
             distinct: false,
+            sorted: Vec::new(),
             filter: None,
             order: None,
             at: None,
@@ -291,4 +294,58 @@ fn rows_away_are_a_constant_from_0_on() {
         assert_eq!(written(3107, vec![column(), refused], Some(0)), Err("f by this number of rows".to_owned()));
     }
     assert!(written(3106, vec![column()], None).is_err());
+}
+
+fn text(of: Type, text: &str) -> Expr {
+    Expr::Constant { typed: Typed { of, typmod: -1 }, text: Some(text.to_owned()) }
+}
+
+#[test]
+fn letters_are_of_the_collation() {
+    let upper = |letters| {
+        let typed = Typed { of: Type::Text, typmod: -1 };
+        let args = vec![text(Type::Text, "é")];
+        written(Expr::Call { function: 871, shown: "f".to_owned(), args, typed, order: None, letters, at: None })
+    };
+    assert!(upper(Letters::Ascii).is_ok_and(|sql| sql.contains("pg_upper_ascii('é')")));
+    assert!(upper(Letters::Unicode).is_ok_and(|sql| sql.contains("pg_upper('é')")));
+    assert_eq!(upper(Letters::Other), Err("f under this collation".to_owned()));
+}
+
+#[test]
+fn constant_intervals_are_compared_as_times() {
+    let time = text(Type::Timestamp, "2024-01-01 00:00:00");
+    let between = call(2031, vec![time.clone(), time.clone()], Type::Interval);
+    let less = |interval: &str| written(call(1164, vec![between.clone(), text(Type::Interval, interval)], Type::Bool));
+    assert!(less("1 2 -3").is_ok_and(|sql| sql.contains(" < pg_interval(CAST(2764799999997 AS BIGINT)))")));
+    assert!(less("2147483647 0 0").is_err());
+    assert!(written(text(Type::Interval, "1 2 -3")).is_err());
+    let zone = |zone: &str| written(call(2069, vec![text(Type::Text, zone), time.clone()], Type::TimestampTz));
+    assert!(zone("UTC").is_ok_and(|sql| sql.contains("pg_timestamptz(")));
+    assert_eq!(zone("Europe/Berlin"), Err("f of another zone than UTC".to_owned()));
+}
+
+#[test]
+fn aggregates_in_an_order() {
+    use chainify_dialect::query::Order;
+    let order = |descending| Order { target: 0, descending, nulls_first: false, collation: None };
+    let aggregate = |function, args, sorted, distinct| {
+        let (shown, filter, window) = ("f".to_owned(), None, None);
+        written(Expr::Aggregate { function, shown, args, distinct, sorted, filter, order: None, at: None, window })
+    };
+    let joined =
+        |between: Expr, sorted, distinct| aggregate(3538, vec![text(Type::Text, "a"), between], sorted, distinct);
+    let by = |expr: Expr| vec![(expr, order(true))];
+    let sql = joined(text(Type::Text, "'"), by(column()), false);
+    assert!(sql.is_ok_and(|sql| sql.contains("string_agg('a', '''' ORDER BY s1.c_1 DESC NULLS LAST)")));
+    assert!(joined(text(Type::Text, ","), vec![], false).is_err(), "without an order");
+    assert!(joined(column(), by(column()), false).is_err(), "with another text between each two");
+    assert!(joined(text(Type::Text, ","), by(column()), true).is_err(), "DISTINCT by another order");
+    assert!(aggregate(2147, vec![column()], by(column()), false).is_err(), "count in an order");
+    let percentile =
+        |function, part: &str, of: Expr| aggregate(function, vec![text(Type::Float8, part)], by(of), false);
+    let sql = percentile(3972, "0.5", column());
+    assert!(sql.is_ok_and(|sql| sql.contains("pg_percentile_disc(s1.c_1, CAST('0.5' AS DOUBLE), TRUE)")));
+    assert!(percentile(3972, "1.5", column()).is_err());
+    assert!(percentile(3972, "0.5", text(Type::Text, "a")).is_err());
 }

@@ -74,6 +74,11 @@ CREATE FUNCTION pg_ltrim(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SEL
 CREATE FUNCTION pg_rtrim(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT rtrim($1, $2)';
 CREATE FUNCTION pg_concat(text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 || $2';
 CREATE FUNCTION pg_replace(text, text, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT replace($1, $2, $3)';
+-- Letters beyond those that have one other case everywhere are refused by the worker.
+CREATE FUNCTION pg_upper(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT upper($1 COLLATE "C.utf8")';
+CREATE FUNCTION pg_lower(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1 COLLATE "C.utf8")';
+CREATE FUNCTION pg_upper_ascii(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT upper($1 COLLATE "C")';
+CREATE FUNCTION pg_lower_ascii(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1 COLLATE "C")';
 CREATE FUNCTION pg_like(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1 LIKE $2';
 CREATE FUNCTION pg_starts_with(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT starts_with($1, $2)';
 CREATE FUNCTION pg_text(boolean) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1::text';
@@ -96,6 +101,22 @@ CREATE FUNCTION pg_interval_add(date, int, int, bigint) RETURNS timestamp IMMUTA
     $$ SELECT $1 + make_interval(months => $2, days => $3) + $4 * interval '1 microsecond' $$;
 CREATE FUNCTION pg_interval_add(timestamp, int, int, bigint) RETURNS timestamp IMMUTABLE LANGUAGE sql AS
     $$ SELECT $1 + make_interval(months => $2, days => $3) + $4 * interval '1 microsecond' $$;
+CREATE FUNCTION pg_interval(bigint) RETURNS interval IMMUTABLE LANGUAGE sql AS $$ SELECT justify_hours($1 * interval '1 microsecond') $$;
+CREATE FUNCTION pg_timestamp_sub(timestamp, timestamp) RETURNS interval IMMUTABLE LANGUAGE sql AS 'SELECT $1 - $2';
+CREATE FUNCTION pg_timestamp_sub(timestamptz, timestamptz) RETURNS interval IMMUTABLE LANGUAGE sql AS 'SELECT $1 - $2';
+DO $$
+DECLARE
+    t text;
+BEGIN
+    FOREACH t IN ARRAY '{date,timestamp,timestamptz,interval}'::text[] LOOP
+        EXECUTE format('CREATE FUNCTION pg_epoch(%s) RETURNS numeric IMMUTABLE LANGUAGE sql AS ''SELECT "extract"(''''epoch'''', $1)''', t);
+        EXECUTE format('CREATE FUNCTION pg_epoch_float(%s) RETURNS float8 IMMUTABLE LANGUAGE sql AS ''SELECT date_part(''''epoch'''', $1)''', t);
+        CONTINUE WHEN t = 'date';
+        EXECUTE format('CREATE FUNCTION pg_second(%s) RETURNS numeric IMMUTABLE LANGUAGE sql AS ''SELECT "extract"(''''second'''', $1)''', t);
+    END LOOP;
+END
+$$;
+CREATE FUNCTION pg_extract(text, interval) RETURNS numeric IMMUTABLE LANGUAGE sql AS 'SELECT "extract"($1, $2)';
 CREATE FUNCTION pg_extract(text, date) RETURNS numeric IMMUTABLE LANGUAGE sql AS 'SELECT date_part($1, $2)::numeric';
 CREATE FUNCTION pg_extract(text, timestamp) RETURNS numeric IMMUTABLE LANGUAGE sql AS 'SELECT date_part($1, $2)::numeric';
 CREATE FUNCTION pg_extract(text, timestamptz) RETURNS numeric IMMUTABLE LANGUAGE sql AS $$ SELECT date_part($1, $2 AT TIME ZONE 'UTC')::numeric $$;
@@ -110,12 +131,31 @@ BEGIN
         ('pg_sum', 'int2', 'int8', 'sum(x)'), ('pg_sum', 'int4', 'int8', 'sum(x)'), ('pg_sum', 'int8', 'numeric', 'sum(x)'), ('pg_sum', 'numeric', 'numeric', 'sum(x)'),
         ('pg_avg', 'int2', 'text', 'avg(x)::text'), ('pg_avg', 'int4', 'text', 'avg(x)::text'), ('pg_avg', 'int8', 'text', 'avg(x)::text'),
         ('pg_avg', 'numeric', 'text', 'avg(x)::text'), ('pg_num_sum', 'text', 'text', 'sum(x::numeric)::text'), ('pg_num_avg', 'text', 'text', 'avg(x::numeric)::text'),
-        ('pg_num_min', 'text', 'text', 'min(x::numeric)::text'), ('pg_num_max', 'text', 'text', 'max(x::numeric)::text')) v (name, of, gives, how) LOOP
+        ('pg_num_min', 'text', 'text', 'min(x::numeric)::text'), ('pg_num_max', 'text', 'text', 'max(x::numeric)::text')) v (name, of, gives, how)
+        UNION ALL SELECT 'pg_' || name, of, 'text', format('%s(x%s)::text', name, CASE WHEN of = 'text' THEN '::numeric' END)
+            FROM unnest('{var_samp,var_pop,stddev_samp,stddev_pop}'::text[]) name, unnest('{int2,int4,int8,numeric,text}'::text[]) of LOOP
         EXECUTE format('CREATE FUNCTION %s_of(%s[]) RETURNS %s IMMUTABLE LANGUAGE sql AS ''SELECT %s FROM unnest($1) x''', a.name, a.of, a.gives, a.how);
         EXECUTE format('CREATE AGGREGATE %s(%s) (SFUNC = array_append, STYPE = %2$s[], FINALFUNC = %1$s_of)', a.name, a.of);
     END LOOP;
 END
 $$;
+-- A percentile takes the last row's part and order.
+DO $$
+DECLARE
+    t text;
+BEGIN
+    FOREACH t IN ARRAY '{int2,int4,int8,numeric,float8,date,time,timestamp,timestamptz,interval}'::text[] LOOP
+        EXECUTE format('CREATE TYPE sorted_%s AS (rows %1$s[], part float8, descending boolean)', t);
+        EXECUTE format('CREATE FUNCTION percentile_step(sorted_%s, %1$s, float8, boolean) RETURNS sorted_%1$s IMMUTABLE LANGUAGE sql AS ''SELECT ROW(array_append($1.rows, $2), $3, $4)::sorted_%1$s''', t);
+        EXECUTE format('CREATE FUNCTION percentile_disc_of(s sorted_%s) RETURNS %1$s IMMUTABLE LANGUAGE sql AS ''SELECT CASE WHEN s.descending THEN percentile_disc(s.part) WITHIN GROUP (ORDER BY x DESC)'
+            ' ELSE percentile_disc(s.part) WITHIN GROUP (ORDER BY x) END FROM unnest(s.rows) x''', t);
+        EXECUTE format('CREATE AGGREGATE pg_percentile_disc(%s, float8, boolean) (SFUNC = percentile_step, STYPE = sorted_%1$s, FINALFUNC = percentile_disc_of)', t);
+    END LOOP;
+END
+$$;
+CREATE FUNCTION percentile_cont_of(s sorted_float8) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT CASE WHEN s.descending THEN percentile_cont(s.part) WITHIN GROUP (ORDER BY x DESC)
+    ELSE percentile_cont(s.part) WITHIN GROUP (ORDER BY x) END FROM unnest(s.rows) x';
+CREATE AGGREGATE pg_percentile_cont(float8, float8, boolean) (SFUNC = percentile_step, STYPE = sorted_float8, FINALFUNC = percentile_cont_of);
 CREATE FUNCTION pg_single_step(anyarray, anyelement) RETURNS anyarray IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
     IF cardinality($1) > 0 THEN

@@ -97,11 +97,16 @@ class Generator:
                 "text": lambda: "'" + r.choice(WORDS) + "'::text", "bpchar": lambda: "'" + r.choice(["a", "ab", "abcd", "abcde", "a   "]) + "'::bpchar",
                 "date": lambda: f"date '{r.choice(DATES)}'", "timestamp": lambda: f"timestamp '{r.choice(DATES)} {r.choice(['00:00', '12:34:56'])}'",
                 "timestamptz": lambda: f"timestamptz '{r.choice(DATES)} 00:00+00'", "bool": lambda: r.choice(["true", "false"]), "float8": lambda: r.choice(["0", "1.5", "-2.25"]) + "::float8",
-                "uuid": lambda: f"'00000000-0000-0000-0000-00000000000{r.randint(0, 4)}'::uuid"}[of]()
+                "uuid": lambda: f"'00000000-0000-0000-0000-00000000000{r.randint(0, 4)}'::uuid",
+                "interval": lambda: f"interval '{r.choice(['1 day', '-3 months', '26 hours', '0', '1 day 00:00:00.5'])}'"}[of]()
 
     def value(self, scope, of, depth):
         """An expression of a type."""
         r = self.r
+        if of == "interval" and r.random() < 0.8:
+            time = r.choice(["timestamp", "timestamptz"])
+            column = self.column(scope, time) or f"{self.column(scope, 'date')}::{time}"
+            return f"({column} - {r.choice([self.column(scope, time) or column, self.literal(time)])})"
         if depth <= 0 or r.random() < 0.3:
             return (self.column(scope, of) if r.random() < 0.75 else None) or (self.literal(of) if r.random() < 0.95 else f"NULL::{of}")
         v = lambda of: self.value(scope, of, depth - 1)  # noqa: E731
@@ -117,15 +122,19 @@ class Generator:
             return r.choice([lambda: f"({v(of)} {r.choice('+-*')} {v(other)})", lambda: f"({v(of)} / nullif({v(other)}, 0))", lambda: f"({v(of)} % nullif({v(other)}, 0))", lambda: f"(- {v(of)})",
                              lambda: f"abs({v(of)})", (lambda: r.choice([f"round({v(of)}, {r.randint(0, 5)})", f"trunc({v(of)}, {r.randint(0, 5)})", f"{r.choice(['ceil', 'floor', 'round'])}({v(of)})"])) if of == "numeric" else (lambda: f"length({v('text')})::{of}"),
                              (lambda: f"{v('numeric')}::numeric(20,{r.randint(0, 4)})") if of == "numeric" else lambda: f"({v('date')} - {v('date')})::{of}",
-                             (lambda: f"{v('int4')}::numeric") if of == "numeric" else (lambda: f"extract({r.choice(['year', 'month', 'dow'])} FROM {v('date')})::{of}")])()
+                             (lambda: r.choice([f"{v('int4')}::numeric", f"extract({r.choice(['epoch', 'second'])} FROM {v(r.choice(['timestamp', 'interval']))})", f"extract(epoch FROM {v('date')})"])) if of == "numeric" else (lambda: r.choice([f"extract({r.choice(['year', 'month', 'dow'])} FROM {v('date')})::{of}", f"extract({r.choice(['day', 'hour', 'minute'])} FROM {v('interval')})::{of}"]))])()
         if of == "text":
             return r.choice([lambda: f"({v('text')} || {v('text')})", lambda: f"substring({v('text')} FROM {r.randint(-1, 3)} FOR {r.randint(0, 3)})", lambda: f"trim({v('text')})",
-                             lambda: f"{v('int4')}::text", lambda: f"{v('numeric')}::text", lambda: f"{v('bpchar')}::text", lambda: f"replace({v('text')}, 'a', 'bb')", lambda: f"left({v('text')}, 2)"])()
+                             lambda: f"{v('int4')}::text", lambda: f"{v('numeric')}::text", lambda: f"{v('bpchar')}::text", lambda: f"replace({v('text')}, 'a', 'bb')", lambda: f"left({v('text')}, 2)", lambda: f"{r.choice(['upper', 'lower'])}({v('text')})"])()
         if of == "date":
             return r.choice([lambda: f"({v('date')} + {r.randint(-40, 40)})", lambda: f"{v('timestamp')}::date"])()
         if of == "timestamp":
             return r.choice([lambda: f"({v('date')} + interval '{r.randint(-14, 14)} months {r.randint(-3, 3)} days')", lambda: f"date_trunc('{r.choice(['month', 'hour', 'week'])}', {v('timestamp')})",
-                             lambda: f"{v('date')}::timestamp", lambda: f"date_trunc('{r.choice(['month', 'quarter', 'week'])}', {v('date')})::timestamp"])()
+                             lambda: f"{v('date')}::timestamp", lambda: f"date_trunc('{r.choice(['month', 'quarter', 'week'])}', {v('date')})::timestamp", lambda: f"({v('timestamptz')} AT TIME ZONE 'UTC')"])()
+        if of == "timestamptz":
+            return r.choice([lambda: f"({v('timestamp')} AT TIME ZONE 'utc')", lambda: f"date_trunc('{r.choice(['month', 'day'])}', {v('timestamptz')}, 'UTC')"])()
+        if of == "interval":
+            return f"({v('timestamp')} - {v('timestamp')})"
         if of == "bool":
             return f"({self.condition(scope, depth - 1)})"
         return self.column(scope, of) or self.literal(of)
@@ -138,11 +147,11 @@ class Generator:
             return f"({self.condition(scope, depth - 1)} {r.choice(['AND', 'OR'])} {self.condition(scope, depth - 1)})"
         if depth > 0 and roll < 0.36:
             return f"NOT ({self.condition(scope, depth - 1)})"
-        of = r.choice(ORDERED + ["timestamptz", "bool", "float8", "uuid"])
+        of = r.choice(ORDERED + ["timestamptz", "bool", "float8", "uuid", "interval"])
         if roll < 0.7:
             return f"{v(of)} {r.choice(['=', '<>', '<', '<=', '>', '>='])} {v(of)}"
         return r.choice([lambda: f"{v(of)} IS {r.choice(['', 'NOT '])}NULL", lambda: f"{v(of)} IS {r.choice(['', 'NOT '])}DISTINCT FROM {v(of)}",
-                         lambda: f"{v('text')} {r.choice(['', 'NOT '])}LIKE '{r.choice(WORDS)}%'", lambda: f"{v('bpchar')} LIKE 'a%'",
+                         lambda: f"{v('text')} {r.choice(['', 'NOT '])}LIKE '{r.choice(WORDS)}%'", lambda: f"{v('bpchar')} LIKE 'a%'", lambda: f"{v('text')} {r.choice(['', 'NOT '])}ILIKE '{r.choice(WORDS)}%'",
                          lambda: f"{v('int4')} {r.choice(['', 'NOT '])}IN ({', '.join(r.choice(INTS) for _ in range(3))})", lambda: f"{v('bpchar')} IN ('a', 'ab', 'abcde')",
                          lambda: f"{v('date')} BETWEEN {v('date')} AND {v('timestamp')}", lambda: f"({self.condition(scope, depth - 1)}) IS {r.choice(['TRUE', 'NOT FALSE', 'UNKNOWN'])}"])()
 
@@ -177,7 +186,19 @@ class Generator:
         filter_ = f" FILTER (WHERE {self.condition(scope, 1)})" if r.random() < 0.2 else ""
         number = r.choice(["int4", "int8", "numeric", "numeric"])
         return r.choice([lambda: "count(*)", lambda: f"count({r.choice(['', 'DISTINCT '])}{v(r.choice(['int4', 'text', 'numeric']))})", lambda: f"sum({v(number)})", lambda: f"avg({v(number)})",
-                         lambda: f"{r.choice(['min', 'max'])}({v(r.choice(['int4', 'text', 'date', 'numeric', 'timestamp']))})", lambda: f"bool_or({v('bool')})"])() + filter_
+                         lambda: f"{r.choice(['min', 'max'])}({v(r.choice(['int4', 'text', 'date', 'numeric', 'timestamp']))})", lambda: f"bool_or({v('bool')})",
+                         lambda: f"{r.choice(['variance', 'var_pop', 'stddev', 'stddev_pop'])}({v(number)})", lambda: f"{r.choice(['min', 'max'])}({v('interval')})",
+                         lambda: self.ordered_aggregate(scope)])() + filter_
+
+    def ordered_aggregate(self, scope):
+        """An aggregate whose rows have an order. Rows that are equal in it have the same value."""
+        r = self.r
+        v = lambda of: self.value(scope, of, 1)  # noqa: E731
+        value, way, part = v("text"), r.choice(["", " DESC", " NULLS FIRST"]), r.choice(["0", "0.25", "0.5", "0.9", "1"])
+        of = r.choice(["int4", "numeric", "date", "timestamp", "float8"])
+        return r.choice([lambda: f"string_agg({value}, '{r.choice([', ', '', 'é'])}' ORDER BY {value}{way})", lambda: f"string_agg({value}, ',' ORDER BY {v('int4')}{way}, {value})",
+                         lambda: f"string_agg(DISTINCT {value}, ',' ORDER BY {value}{way})", lambda: f"percentile_disc({part}) WITHIN GROUP (ORDER BY {v(of)}{way})",
+                         lambda: f"percentile_cont({part}) WITHIN GROUP (ORDER BY {v(r.choice(['float8', 'int4', 'numeric']))}{way})"])()
 
     def source(self):
         """FROM, and its scope."""
@@ -239,7 +260,7 @@ class Generator:
     def query(self):
         r = self.r
         self.far = self.edge and r.random() < 0.4
-        types = [r.choice(ORDERED + ["bool", "int4", *(["timestamptz", "float8"] if self.far else [])]) for _ in range(r.randint(1, 4))]
+        types = [r.choice(ORDERED + ["bool", "int4", "interval", *(["timestamptz", "float8"] if self.far else [])]) for _ in range(r.randint(1, 4))]
         roll = r.random()
         if roll < 0.45:
             sql = self.plain(types)

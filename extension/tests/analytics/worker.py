@@ -13,7 +13,7 @@ from wire import Connection
 
 KEY = struct.pack("!ii", 4711, 42)
 TYPES = {"Timestamp(Microsecond, None)": "timestamp", 'Timestamp(Microsecond, Some("+00:00"))': "timestamptz", "Time64(Microsecond)": "time",
-         "FixedSizeBinary(16)": "uuid", "BinaryView": "bytea"}
+         "FixedSizeBinary(16)": "uuid", "BinaryView": "bytea", "Duration(Microsecond)": "interval"}
 ARROW_CAST = re.compile(r"arrow_cast\((NULL|'[^']*'), '([^']*)'\)")
 
 

@@ -2,10 +2,10 @@
 use super::expression::guarded;
 use super::level::{order_key, sorted};
 use super::numeric::mixed_value;
-use super::value::{Form, Value};
+use super::value::{quoted, Form, Value};
 use super::{check_key, Writer};
 use crate::allowed::{rule, Rule};
-use crate::query::{Expr, Query, Window};
+use crate::query::{Expr, Order, Query, Window};
 use crate::types::Type;
 use crate::{Kind, Refusal};
 
@@ -24,19 +24,21 @@ impl Call<'_> {
 
 impl Writer {
     pub(super) fn aggregate(&mut self, expr: &Expr, function: u32) -> Result<Value, Refusal> {
-        let Expr::Aggregate { shown, args, distinct, filter, order, window, .. } = expr else {
+        let Expr::Aggregate { shown, args, distinct, sorted, filter, order, window, .. } = expr else {
             return Err(Refusal::new(Kind::Aggregate, "an aggregate of this form"));
         };
         let refused = || Refusal::new(Kind::Function, shown.as_str());
         let rule = rule(function).ok_or_else(refused)?;
         let filter = filter.as_ref().map(|f| self.condition(f)).transpose()?;
-        let mut values = Vec::new();
+        let (mut values, mut keys) = (Vec::new(), Vec::new());
         for arg in args {
-            let value = self.value(arg)?;
-            values.push(match (&filter, arg) {
-                (None, _) | (_, Expr::Column { .. } | Expr::Constant { .. }) => value,
-                (Some(filter), _) => where_filtered(value, filter),
-            });
+            values.push(self.of_filtered(arg, filter.as_deref())?);
+        }
+        for (key, order) in sorted {
+            keys.push((self.of_filtered(key, filter.as_deref())?, order));
+        }
+        if !keys.is_empty() && !matches!(rule, Rule::Joined | Rule::Percentile(_)) {
+            return Err(Refusal::new(Kind::Aggregate, format!("{shown} with ORDER BY")));
         }
         self.level().aggregates |= window.is_none();
         let mut behind = filter.map_or(String::new(), |f| format!(" FILTER (WHERE {f})"));
@@ -83,6 +85,20 @@ impl Writer {
                     _ => call.of("pg_avg", &of.sql),
                 }))
             }
+            (Rule::Joined, [of, between]) => joined(&call, of, between, &keys)
+                .ok_or_else(|| Refusal::new(Kind::Ordered, format!("{shown} of this form")))?,
+            (Rule::Percentile(name), [part]) => {
+                no_distinct()?;
+                percentile(&call, name, part, &keys)
+                    .ok_or_else(|| Refusal::new(Kind::Ordered, format!("{shown} of this form")))
+            }
+            (Rule::Spread(name), [of]) => {
+                no_distinct()?;
+                Ok(Value::exact(match of.form {
+                    Form::Mixed(..) if of.of == Type::Numeric => call.of(&format!("pg_{name}"), &of.to_exact()),
+                    _ => call.of(&format!("pg_{name}"), &of.sql),
+                }))
+            }
             (Rule::Extreme(name), [of]) => {
                 // The same with and without DISTINCT.
                 let call = Call { distinct: "", ..call };
@@ -94,6 +110,15 @@ impl Writer {
             }
             _ => Err(refused()),
         }
+    }
+
+    /// An argument of an aggregate with or without FILTER.
+    fn of_filtered(&mut self, arg: &Expr, filter: Option<&str>) -> Result<Value, Refusal> {
+        let value = self.value(arg)?;
+        Ok(match (filter, arg) {
+            (None, _) | (_, Expr::Column { .. } | Expr::Constant { .. }) => value,
+            (Some(filter), _) => where_filtered(value, filter),
+        })
     }
 
     pub(super) fn window(&mut self, query: &Query, window: &Window) -> Result<String, Refusal> {
@@ -155,6 +180,39 @@ fn sum(call: &Call, of: &Value, window: bool) -> Result<Value, Refusal> {
             mixed_value(sql, *scale, call.of("max", &shown))
         }
         _ => return Err(Refusal::new(Kind::Function, "sum of this type")),
+    })
+}
+
+/// `string_agg` in an order, with a constant between. None: it has no order, or another form.
+fn joined(call: &Call, of: &Value, between: &Value, keys: &[(Value, &Order)]) -> Option<Result<Value, Refusal>> {
+    let between = between.constant.as_ref()?.as_ref()?;
+    let by_itself = keys.len() == 1 && keys.iter().all(|(key, _)| key.sql == of.sql);
+    if keys.is_empty() || of.is_null() || (!call.distinct.is_empty() && !by_itself) {
+        return None;
+    }
+    let keys: Result<Vec<_>, Refusal> = keys.iter().map(|(key, order)| sorted(key, order)).collect();
+    let written = |keys: Vec<String>| {
+        let arguments = format!("{}, {} ORDER BY {}", of.sql, quoted(between), keys.join(", "));
+        Value::new(call.of("string_agg", &arguments), Type::Text)
+    };
+    Some(keys.map(written))
+}
+
+/// A percentile at a constant part of the rows. Of a type that shows equal values as one.
+fn percentile(call: &Call, name: &str, part: &Value, keys: &[(Value, &Order)]) -> Option<Value> {
+    let [(of, order)] = keys else { return None };
+    let within = part.constant.as_ref()?.as_ref()?.parse().is_ok_and(|part: f64| (0.0..=1.0).contains(&part));
+    let shown_alike = match (of.of, &of.form) {
+        (Type::Numeric, form) => matches!(form, Form::Decimal(_)),
+        (Type::Bool | Type::Text | Type::Bpchar | Type::Uuid | Type::Bytea, _) => false,
+        _ => true,
+    };
+    let arguments = format!("{}, {}, {}", of.sql, part.sql, if order.descending { "TRUE" } else { "FALSE" });
+    (within && shown_alike && !of.is_null()).then(|| Value {
+        sql: call.of(&format!("pg_{name}"), &arguments),
+        not_null: false,
+        constant: None,
+        ..of.clone()
     })
 }
 

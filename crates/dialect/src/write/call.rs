@@ -4,7 +4,7 @@ use super::numeric::arithmetic;
 use super::value::{quoted, Form, Value};
 use super::Writer;
 use crate::allowed::{rule, Comparison, Rule};
-use crate::query::{Expr, Typed};
+use crate::query::{Expr, Letters, Typed};
 use crate::types::{numeric_modifier, Type, DIGITS_MAX};
 use crate::{Kind, Refusal};
 
@@ -25,6 +25,8 @@ const FIELDS: &[&str] = &[
     "hour",
     "minute",
 ];
+/// Fields of the time between two timestamps.
+const FIELDS_BETWEEN: &[&str] = &["day", "hour", "minute"];
 /// Of these a date has none.
 const FIELDS_OF_TIME: &[&str] = &["hour", "minute"];
 /// Fields of `date_trunc`.
@@ -60,6 +62,7 @@ impl Writer {
         args: &[Expr],
         typed: Typed,
         order: Option<&str>,
+        letters: Letters,
     ) -> Result<Value, Refusal> {
         let refused = || Refusal::new(Kind::Function, shown);
         let rule = rule(function).ok_or_else(refused)?;
@@ -67,14 +70,30 @@ impl Writer {
         for arg in args {
             values.push(match (rule, arg) {
                 (Rule::IntervalAdd { .. }, _) => self.value_or_interval(arg)?,
+                (Rule::Compare(_), _) => time_between(self.value_or_interval(arg)?).ok_or_else(refused)?,
                 (_, Expr::Constant { typed, text }) => self.constant(*typed, text.as_deref())?,
                 _ => self.value(arg)?,
             });
         }
         let not_null = values.iter().all(|v| v.not_null);
-        let written = match (rule, values.as_slice()) {
+        let written = self.of_values(rule, &values, shown, typed.of, order, letters)?;
+        Ok(Value { not_null, constant: written.constant.filter(|_| rule == Rule::Same), ..written })
+    }
+
+    /// A call of written arguments. The frames of nested calls have none of it.
+    fn of_values(
+        &mut self,
+        rule: Rule,
+        values: &[Value],
+        shown: &str,
+        result: Type,
+        order: Option<&str>,
+        letters: Letters,
+    ) -> Result<Value, Refusal> {
+        let refused = || Refusal::new(Kind::Function, shown);
+        Ok(match (rule, values) {
             (Rule::Compare(comparison), [left, right]) => compare(comparison, left, right, order)?,
-            (Rule::Arithmetic(name), [left, right]) => match typed.of {
+            (Rule::Arithmetic(name), [left, right]) => match result {
                 Type::Numeric => arithmetic(name, left, right),
                 of => {
                     let (left, right) = (cast(left, of), cast(right, of));
@@ -84,7 +103,11 @@ impl Writer {
             (Rule::Unary(name), [of]) => unary(name, of),
             (Rule::Same, [of]) => of.clone(),
             (Rule::Like(positive), [text, pattern]) => like(positive, text, pattern),
-            (Rule::Integer, [of]) => integer(of, typed.of),
+            (Rule::LikeInAnyCase(positive), [text, pattern]) => {
+                like(positive, &in_case("lower", letters, text, shown)?, &in_case("lower", letters, pattern, shown)?)
+            }
+            (Rule::Case(name), [of]) => in_case(name, letters, of, shown)?,
+            (Rule::Integer, [of]) => integer(of, result),
             (Rule::Float8, [of]) => float8(of),
             (Rule::ToNumeric, [of]) => {
                 Value { before: Some(19), ..Value::decimal(format!("CAST({} AS DECIMAL(19,0))", of.sql), 0) }
@@ -98,11 +121,18 @@ impl Writer {
             (Rule::Trim(name), [text]) => Value::new(format!("{name}({}, ' ')", text.sql), Type::Text),
             (Rule::Function(name) | Rule::Trim(name), values) => {
                 let list: Vec<_> = values.iter().map(|v| v.sql.clone()).collect();
-                Value::new(format!("{name}({})", list.join(", ")), typed.of)
+                Value::new(format!("{name}({})", list.join(", ")), result)
             }
             (Rule::FunctionInUtc(name), [of]) => {
                 self.needs_utc(true, shown)?;
-                Value::new(format!("{name}({})", of.sql), typed.of)
+                Value::new(format!("{name}({})", of.sql), result)
+            }
+            (Rule::AtUtc(name), [zone, of]) => {
+                check_zone(zone, shown)?;
+                Value::new(format!("{name}({})", of.sql), result)
+            }
+            (Rule::Between, [left, right]) => {
+                Value::new(format!("pg_timestamp_sub({}, {})", left.sql, right.sql), Type::Interval)
             }
             (Rule::Rounded(name), values) => rounded(name, values).ok_or_else(refused)?,
             (Rule::DateAdd(negate), [left, right]) => {
@@ -118,26 +148,28 @@ impl Writer {
             }
             (Rule::IntervalAdd { negate }, [left, right]) => interval_add(negate, left, right).ok_or_else(refused)?,
             (Rule::Extract { float, in_utc }, [field, of]) => {
-                self.needs_utc(in_utc, shown)?;
+                let same_everywhere = constant(field).is_some_and(|field| field == "epoch");
+                self.needs_utc(in_utc && !same_everywhere, shown)?;
                 extract(float, field, of).ok_or_else(|| Refusal::new(Kind::Field, format!("{shown} of this field")))?
             }
-            (Rule::DateTrunc { in_utc }, [field, of]) => {
+            (Rule::DateTrunc { in_utc }, [field, of, zone @ ..]) => {
                 self.needs_utc(in_utc, shown)?;
+                zone.iter().try_for_each(|zone| check_zone(zone, shown))?;
                 let field = constant(field).filter(|f| TRUNCATED.contains(&f.as_str()));
                 let field = field.ok_or_else(|| Refusal::new(Kind::Field, format!("{shown} of this field")))?;
-                Value::new(format!("pg_date_trunc({}, {})", quoted(&field), of.sql), typed.of)
+                Value::new(format!("pg_date_trunc({}, {})", quoted(&field), of.sql), result)
             }
             _ => return Err(refused()),
-        };
-        Ok(Value { not_null, constant: written.constant.filter(|_| rule == Rule::Same), ..written })
+        })
     }
 
-    /// An interval is nothing but an argument here: its constant is kept, and no text.
+    /// The constant of an interval is kept here, without a text: the caller writes it.
     fn value_or_interval(&mut self, arg: &Expr) -> Result<Value, Refusal> {
         match arg {
             Expr::Constant { typed, text: Some(text) } if typed.of == Type::Interval => {
                 Ok(Value { not_null: true, constant: Some(Some(text.clone())), ..Value::new("", Type::Interval) })
             }
+            Expr::Constant { typed, text } => self.constant(*typed, text.as_deref()),
             _ => self.value(arg),
         }
     }
@@ -308,14 +340,56 @@ fn rounded(name: &str, values: &[Value]) -> Option<Value> {
     })
 }
 
+/// Months, days and microseconds of a constant interval.
+fn interval_parts(interval: &Value) -> Option<Vec<i64>> {
+    let text = interval.constant.as_ref()?.as_ref()?;
+    let parts: Option<Vec<i64>> = text.split(' ').map(|part| part.parse().ok()).collect();
+    parts.filter(|parts| parts.len() == 3)
+}
+
+/// A constant interval as the time that it compares as: a month has 30 days, a day 24 hours. None:
+/// it is longer than any between two timestamps. Other values stay.
+fn time_between(of: Value) -> Option<Value> {
+    const DAY: i64 = 86_400_000_000;
+    if of.of != Type::Interval || !of.sql.is_empty() {
+        return Some(of);
+    }
+    let parts = interval_parts(&of)?;
+    let days = parts[0].checked_mul(30)?.checked_add(parts[1])?;
+    let micros = days.checked_mul(DAY)?.checked_add(parts[2]).filter(|micros| *micros > i64::MIN)?;
+    Some(Value { sql: format!("pg_interval(CAST({micros} AS BIGINT))"), ..of })
+}
+
+/// `pg_upper`, `pg_lower`, or the same of the letters of ASCII.
+fn in_case(name: &str, letters: Letters, of: &Value, shown: &str) -> Result<Value, Refusal> {
+    if letters == Letters::Other {
+        return Err(Refusal::new(Kind::Letters, format!("{shown} under this collation")));
+    }
+    let changed = |text: &str| if name == "lower" { text.to_ascii_lowercase() } else { text.to_ascii_uppercase() };
+    let ascii = if letters == Letters::Ascii { "_ascii" } else { "" };
+    Ok(match &of.constant {
+        Some(Some(text)) if text.is_ascii() => {
+            let text = changed(text);
+            Value { constant: Some(Some(text.clone())), ..Value::new(quoted(&text), Type::Text) }
+        }
+        _ => Value::new(format!("pg_{name}{ascii}({})", of.sql), Type::Text),
+    })
+}
+
+/// Refuses a time zone that is not the constant UTC.
+fn check_zone(zone: &Value, shown: &str) -> Result<(), Refusal> {
+    match constant(zone).is_some_and(|zone| ["utc", "etc/utc", "gmt", "etc/gmt"].contains(&zone.as_str())) {
+        true => Ok(()),
+        false => Err(Refusal::new(Kind::TimeZone, format!("{shown} of another zone than UTC"))),
+    }
+}
+
 fn interval_add(negate: bool, left: &Value, right: &Value) -> Option<Value> {
     let (of, interval) = match right.of {
         Type::Interval => (left, right),
         _ => (right, left),
     };
-    let text = interval.constant.as_ref()?.as_ref()?;
-    let parts: Option<Vec<i64>> = text.split(' ').map(|part| part.parse().ok()).collect();
-    let parts = parts.filter(|parts| parts.len() == 3)?;
+    let parts = interval_parts(interval)?;
     let signed = |part: i64| if negate { part.checked_neg() } else { Some(part) };
     let (months, days, micros) = (signed(parts[0])?, signed(parts[1])?, signed(parts[2])?);
     let sql =
@@ -324,9 +398,18 @@ fn interval_add(negate: bool, left: &Value, right: &Value) -> Option<Value> {
 }
 
 fn extract(float: bool, field: &Value, of: &Value) -> Option<Value> {
-    let field = constant(field).filter(|field| FIELDS.contains(&field.as_str()))?;
-    if of.of == Type::Date && FIELDS_OF_TIME.contains(&field.as_str()) {
-        return None;
+    let field = constant(field)?;
+    match (field.as_str(), of.of) {
+        ("epoch", _) if float => return Some(Value::new(format!("pg_epoch_float({})", of.sql), Type::Float8)),
+        ("epoch", Type::Date) => return Some(Value::decimal(format!("pg_epoch({})", of.sql), 0)),
+        ("epoch", _) => return Some(Value::decimal(format!("pg_epoch({})", of.sql), 6)),
+        ("second", Type::Timestamp | Type::TimestampTz | Type::Interval) if !float => {
+            return Some(Value::decimal(format!("pg_second({})", of.sql), 6))
+        }
+        (field, Type::Interval) if !FIELDS_BETWEEN.contains(&field) => return None,
+        (field, Type::Date) if FIELDS_OF_TIME.contains(&field) => return None,
+        (field, _) if !FIELDS.contains(&field) => return None,
+        _ => (),
     }
     let sql = format!("pg_extract({}, {})", quoted(&field), of.sql);
     Some(match float {

@@ -47,8 +47,8 @@ impl Writer {
         Ok(match expr {
             Expr::Column { up, source, number, name } => self.column(*up, *source, *number, name)?,
             Expr::Constant { typed, text } => self.repeated(*typed, text.as_deref())?,
-            Expr::Call { function, shown, args, typed, order, at } => {
-                let written = self.call(*function, shown, args, *typed, order.as_deref());
+            Expr::Call { function, shown, args, typed, order, letters, at } => {
+                let written = self.call(*function, shown, args, *typed, order.as_deref(), *letters);
                 written.map_err(|refusal| refusal.at(*at))?
             }
             Expr::ToText(inner) => to_text(&self.value(inner)?)?,

@@ -1,7 +1,7 @@
 //! The facts that the order of texts, and of values that hold some, depends on.
 use std::ffi::CStr;
 
-use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION};
+use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION, OF_USERS};
 use pgrx::pg_sys;
 
 /// Name of the collation when its order depends on the machine's libraries; None for byte order,
@@ -11,6 +11,17 @@ pub(crate) fn local(collation: pg_sys::Oid) -> Option<String> {
         DEFAULT_COLLATION => crate::base::major::default_collation(),
         _ => name_of(collation),
     })
+}
+
+/// Name of the collation whose letters `upper` and `lower` change: "C" where it is none, and empty
+/// for one that a user made.
+pub(crate) fn letters(collation: pg_sys::Oid) -> String {
+    match collation {
+        pg_sys::InvalidOid | pg_sys::C_COLLATION_OID => "C".to_owned(),
+        of if of.to_u32() == DEFAULT_COLLATION => crate::base::major::default_letters(),
+        of if of.to_u32() < OF_USERS => name_of(of),
+        _ => String::new(),
+    }
 }
 
 /// As [`local`] of the database's own collation, under which those compare that take none.

@@ -27,6 +27,9 @@ use std::ptr::null_mut;
 use chainify_rules::catalog::BY_BYTES;
 use pgrx::pg_sys;
 
+#[cfg(not(feature = "pg15"))]
+use crate::base::lists::nodes;
+
 /// The setting that has plans run in parallel, for tests of PostgreSQL itself.
 #[cfg(feature = "pg15")]
 pub(crate) const FORCES_PARALLEL: &CStr = c"force_parallel_mode";
@@ -285,8 +288,8 @@ pub(crate) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBackendStatus
     }
 }
 
-/// The name of the database's own collation, or of its letters where these are not trusted.
-pub(crate) fn default_collation() -> String {
+/// The names of the database's own collation and of its letters.
+fn default_locale() -> (String, String) {
     #[cfg(not(feature = "pg17up"))]
     use pg_sys::Anum_pg_database_daticulocale as OTHERS;
     #[cfg(feature = "pg17up")]
@@ -296,7 +299,7 @@ pub(crate) fn default_collation() -> String {
     unsafe {
         let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
         if row.is_null() {
-            return String::new();
+            return (String::new(), String::new());
         }
         let text = |column| {
             let mut null = false;
@@ -306,19 +309,59 @@ pub(crate) fn default_collation() -> String {
             text.unwrap_or_default().to_string_lossy().into_owned()
         };
         let database = pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_database>();
-        let name = match (*database).datlocprovider as u8 {
-            b'c' => {
-                let letters = text(pg_sys::Anum_pg_database_datctype);
-                match BY_BYTES.contains(&letters.as_str()) {
-                    true => text(pg_sys::Anum_pg_database_datcollate),
-                    false => letters,
-                }
+        let names = match (*database).datlocprovider as u8 {
+            b'c' => (
+                text(pg_sys::Anum_pg_database_datcollate),
+                text(pg_sys::Anum_pg_database_datctype),
+            ),
+            of => {
+                let icu = if of == b'i' { "icu " } else { "" }; // a C of its own is not by bytes
+                let name = format!("{icu}{}", text(OTHERS));
+                (name.clone(), name)
             }
-            b'i' => format!("icu {}", text(OTHERS)), // a C of its own is not by bytes
-            _ => text(OTHERS),
         };
         pg_sys::ReleaseSysCache(row);
-        name
+        names
+    }
+}
+
+/// The name of the database's own collation, or of its letters where these are not trusted.
+pub(crate) fn default_collation() -> String {
+    let (order, letters) = default_locale();
+    match BY_BYTES.contains(&letters.as_str()) {
+        true => order,
+        false => letters,
+    }
+}
+
+/// The name of the letters of the database's own collation.
+pub(crate) fn default_letters() -> String {
+    default_locale().1
+}
+
+/// The role whose rights count for an entry of a query's range table; invalid: the current one.
+///
+/// # Safety
+/// Query and entry must belong together, and be valid.
+pub(crate) unsafe fn checked_as(
+    query: &pg_sys::Query,
+    entry: &pg_sys::RangeTblEntry,
+) -> pg_sys::Oid {
+    #[cfg(feature = "pg15")]
+    {
+        let _ = query;
+        entry.checkAsUser
+    }
+    #[cfg(not(feature = "pg15"))]
+    // SAFETY: by the caller's promise, the list has as many elements as the entries point to.
+    unsafe {
+        let at = (entry.perminfoindex as usize).checked_sub(1);
+        let info = at.and_then(|at| nodes(query.rteperminfos).nth(at));
+        info.map_or(pg_sys::InvalidOid, |info| {
+            info.cast::<pg_sys::RTEPermissionInfo>()
+                .as_ref()
+                .checkAsUser
+        })
     }
 }
 

@@ -138,6 +138,7 @@ fn is_shown_alike(of: pg_sys::Oid) -> bool {
         pg_sys::TIMESTAMPTZOID => iso() && is(c"TimeZone", &["UTC", "Etc/UTC"]),
         pg_sys::FLOAT4OID | pg_sys::FLOAT8OID => is(c"extra_float_digits", &["1", "2", "3"]),
         pg_sys::BYTEAOID => is(c"bytea_output", &["hex"]),
+        pg_sys::INTERVALOID => is(c"IntervalStyle", &["postgres"]),
         _ => false,
     }
 }

@@ -14,8 +14,10 @@ use super::reader::{owned, Reader, Stop};
 use crate::base::catalog::display_name;
 use crate::base::error::{catch_c, OrRaise, PgError};
 use crate::base::lists::{elements, nodes};
+use crate::base::major;
 use crate::base::relation::{Lock, Relation};
 use crate::base::rights::{may_read, MayRead};
+use crate::base::role::Role;
 use crate::tree::node::NodeAt;
 use crate::tree::tree_walkers::without_groups;
 
@@ -184,14 +186,14 @@ impl Reader<'_> {
         if entry.lateral {
             return Err(self.refuse(Kind::From, "LATERAL", None));
         }
-        let kind = entry.relkind as u8;
-        if kind == pg_sys::RELKIND_VIEW {
-            let what = format!("the view \"{}\"", display_name(entry.relid));
-            return Err(self.refuse(Kind::View, &what, None));
+        if entry.security_barrier {
+            return Err(self.refuse(Kind::View, "a view with security_barrier", None));
         }
         // SAFETY: by the caller's promise.
         unsafe {
             match entry.rtekind {
+                // Until 15 the query of a view has entries for its rule, which stand in no FROM.
+                RTE_RELATION if is_view(entry) => Ok(Source::Join),
                 RTE_RELATION => self.table(entry),
                 RTE_SUBQUERY => match NonNull::new(entry.subquery) {
                     Some(query) => Ok(Source::Subquery(Box::new(self.query(query)?))),
@@ -215,7 +217,10 @@ impl Reader<'_> {
     }
 
     /// A mirrored table that the role may read whole.
-    fn table(&self, entry: &pg_sys::RangeTblEntry) -> Result<Source, Stop> {
+    ///
+    /// # Safety
+    /// As for [`Reader::source`].
+    unsafe fn table(&self, entry: &pg_sys::RangeTblEntry) -> Result<Source, Stop> {
         let relation = Relation::try_open(entry.relid, Lock::AccessShare);
         let Some(relation) = relation else {
             let what = format!("the relation \"{}\"", display_name(entry.relid));
@@ -228,7 +233,8 @@ impl Reader<'_> {
         };
         let may = match self.asker.reads_all {
             true => MayRead::All,
-            false => may_read(self.asker.role, entry.relid)?,
+            // SAFETY: by the caller's promise.
+            false => may_read(unsafe { self.reads_as(entry) }, entry.relid)?,
         };
         match may {
             MayRead::All => (),
@@ -270,6 +276,43 @@ impl Reader<'_> {
         Ok(Source::Table { id, columns })
     }
 
+    /// The role whose rights on a table count: of a view's query its owner.
+    ///
+    /// # Safety
+    /// As for [`Reader::source`].
+    unsafe fn reads_as(&self, entry: &pg_sys::RangeTblEntry) -> Role {
+        // SAFETY: by the caller's promise.
+        let role = self
+            .levels
+            .last()
+            .map(|level| unsafe { major::checked_as(level.as_ref(), entry) });
+        match role.filter(|role| *role != pg_sys::InvalidOid) {
+            Some(owner) => Role::of(owner),
+            None => self.asker.role,
+        }
+    }
+
+    /// An entry of FROM. Refuses a view that was not replaced by its query.
+    ///
+    /// # Safety
+    /// As for [`Reader::from`].
+    unsafe fn entry_of_from(&self, at: usize) -> Result<From, Stop> {
+        // SAFETY: by the caller's promise; a range table has entries alone.
+        let entry = self
+            .levels
+            .last()
+            .and_then(|level| unsafe { nodes(level.as_ref().rtable).nth(at) });
+        let entry = entry.map(|entry| unsafe { entry.cast::<pg_sys::RangeTblEntry>().as_ref() });
+        match entry.filter(|entry| entry.rtekind == pg_sys::RTEKind::RTE_RELATION && is_view(entry))
+        {
+            Some(view) => {
+                let what = format!("the view \"{}\"", display_name(view.relid));
+                Err(self.refuse(Kind::View, &what, None))
+            }
+            None => Ok(From::Source(at)),
+        }
+    }
+
     /// # Safety
     /// `node` must be of the join tree of the innermost level.
     unsafe fn from(&mut self, node: NodeAt) -> Result<From, Stop> {
@@ -279,7 +322,7 @@ impl Reader<'_> {
             match node.as_ref().type_ {
                 T_RangeTblRef => {
                     let at = node.cast::<pg_sys::RangeTblRef>().as_ref().rtindex;
-                    Ok(From::Source((at as usize).wrapping_sub(1)))
+                    self.entry_of_from((at as usize).wrapping_sub(1))
                 }
                 T_JoinExpr => {
                     let join = node.cast::<pg_sys::JoinExpr>().as_ref();
@@ -404,7 +447,7 @@ impl Reader<'_> {
 
     /// # Safety
     /// As for [`Reader::target`]; `list` must be of SortGroupClause.
-    unsafe fn order_by(
+    pub(super) unsafe fn order_by(
         &self,
         targets: &[NonNull<pg_sys::TargetEntry>],
         list: *mut pg_sys::List,
@@ -493,6 +536,10 @@ impl Reader<'_> {
             _ => Err(self.refuse(Kind::Form, &format!("{clause} of this form"), None)),
         }
     }
+}
+
+fn is_view(entry: &pg_sys::RangeTblEntry) -> bool {
+    entry.relkind as u8 == pg_sys::RELKIND_VIEW
 }
 
 /// # Safety

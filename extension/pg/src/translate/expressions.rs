@@ -1,7 +1,7 @@
 //! Expressions.
 use std::ptr::NonNull;
 
-use chainify_dialect::query::Expr;
+use chainify_dialect::query::{Expr, Letters};
 use chainify_dialect::types::Type;
 use chainify_dialect::Kind;
 use pgrx::pg_sys;
@@ -268,6 +268,7 @@ impl Reader<'_> {
             args,
             typed: self.typed(of, typmod)?,
             order: self.order(collation, at)?,
+            letters: letters(collation),
             at,
         })
     }
@@ -303,6 +304,7 @@ impl Reader<'_> {
                 args,
                 typed: self.typed(of, -1)?,
                 order: self.order(call.inputcollid, at)?,
+                letters: letters(call.inputcollid),
                 at,
             })
         }
@@ -367,6 +369,7 @@ impl Reader<'_> {
                 args: vec![left.clone(), right],
                 typed,
                 order: order.clone(),
+                letters: letters(test.inputcollid),
                 at,
             };
             Ok(Expr::List {
@@ -483,12 +486,23 @@ impl Reader<'_> {
                     at,
                 ));
             }
-            if !of.aggorder.is_null() || !of.aggdirectargs.is_null() {
-                return Err(self.refuse(Kind::Aggregate, &format!("{shown} with ORDER BY"), at));
+            let targets = elements::<pg_sys::TargetEntry>(of.args);
+            // WITHIN GROUP sorts the arguments; the direct ones stand before it.
+            let within = of.aggkind as u8 == b'o';
+            if !within && of.aggkind as u8 != b'n' {
+                return Err(self.refuse_function(of.aggfnoid, node));
             }
-            let mut args = Vec::new();
-            for target in elements::<pg_sys::TargetEntry>(of.args) {
+            let mut args = match within {
+                true => self.list(of.aggdirectargs, shift)?,
+                false => Vec::new(),
+            };
+            for target in targets.iter().filter(|t| !within && !t.as_ref().resjunk) {
                 args.push(self.part(target.as_ref().expr, shift)?);
+            }
+            let mut sorted = Vec::new();
+            for order in self.order_by(&targets, of.aggorder)? {
+                let key = targets[order.target].as_ref().expr;
+                sorted.push((self.part(key, shift)?, order));
             }
             let filter = match of.aggfilter.is_null() {
                 true => None,
@@ -499,6 +513,7 @@ impl Reader<'_> {
                 shown,
                 args,
                 distinct: !of.aggdistinct.is_null(),
+                sorted,
                 filter,
                 order: self.order(of.inputcollid, at)?,
                 at,
@@ -523,6 +538,7 @@ impl Reader<'_> {
                 shown: function_name(of.winfnoid),
                 args: self.list(of.args, shift)?,
                 distinct: false,
+                sorted: Vec::new(),
                 filter,
                 order: self.order(of.inputcollid, at)?,
                 at,
@@ -565,6 +581,14 @@ impl Reader<'_> {
                 _ => Err(self.refuse(Kind::Subquery, "a subquery of several columns", at)),
             }
         }
+    }
+}
+
+fn letters(of: pg_sys::Oid) -> Letters {
+    match collation::letters(of).as_str() {
+        "C" | "POSIX" => Letters::Ascii,
+        "C.UTF-8" | "C.utf8" => Letters::Unicode,
+        _ => Letters::Other,
     }
 }
 
