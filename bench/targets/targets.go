@@ -86,8 +86,6 @@ var All = []Target{
 	{"joining.empty_s", report.AtMost(120), ""},
 	{"joining.others_loss", report.AtMost(0.1), "what the joining organisation computes on shared cores"},
 
-	{"definitions.partitions", report.AtMost(2), "1: the same statements without a ledger"},
-
 	{"verify.ledger_rate", report.AtLeast(100_000), ""},
 	{"verify.table_rate", report.AtLeast(300_000), ""},
 
