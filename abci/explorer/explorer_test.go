@@ -99,7 +99,7 @@ func TestTheAnalyticsPageAsks(t *testing.T) {
 	for path, says := range map[string][]string{
 		"/analytics":                          {"public.checking", "no worker", `placeholder="SELECT count(*) FROM public.checking"`},
 		"/analytics?sql=SELECT+1+FROM+nobody": {"Relation", "nobody"},
-		"/analytics?sql=SELECT+upper(note)+FROM+public.checking":     {"Not available in analytics"},
+		"/analytics?sql=SELECT+reverse(note)+FROM+public.checking":   {"Not available in analytics"},
 		"/analytics?sql=SELECT+count(*)+FROM+public.checking":        {"No analytics worker is configured"},
 		"/analytics?sql=DELETE+FROM+public.checking":                 {"Only SELECT is available"},
 		"/analytics?sql=SELECT+count(*)+FROM+chainify_ledger.block":  {"Permission denied for schema chainify_ledger"},
