@@ -75,10 +75,10 @@ func (s *sites) partitioned() []system {
 
 // deploy runs a block of one DEPLOY transaction, with its COMMIT.
 func (c *chain) deploy(ctx context.Context, sql string) (time.Duration, error) {
-	client := c.author.Role
-	c.author.Role = "dba"
-	raw, err := c.encode(wire.Kind_KIND_DEPLOY, []workload.Statement{{SQL: sql}})
-	c.author.Role = client
+	dba := c.author
+	dba.Role = "dba"
+	raw, err := dba.Transactions(wire.Kind_KIND_DEPLOY, c.nonce, []workload.Statement{{SQL: sql}})
+	c.nonce++
 	if err != nil {
 		return 0, err
 	}

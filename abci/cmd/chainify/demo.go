@@ -33,6 +33,11 @@ package chainify-demo and Debian's PostgreSQL with the extension. Your own clust
 			if err != nil {
 				return err
 			}
+			if dir == "" {
+				if dir, err = demoFolder(); err != nil {
+					return err
+				}
+			}
 			beside := func(path string) string { return filepath.Join(filepath.Dir(self), path) }
 			program := beside(demoProgram)
 			if _, err := os.Stat(program); err != nil {
@@ -45,7 +50,22 @@ package chainify-demo and Debian's PostgreSQL with the extension. Your own clust
 			return syscall.Exec(program, args, os.Environ())
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", filepath.Join(os.TempDir(), "chainify-demo"), "directory of clusters and homes, which an earlier demo may have made")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of clusters and homes, which an earlier demo may have made; without it one in the user's cache, root's is "+rootsDemo)
 	cmd.Flags().BoolVar(&once, "once", false, "end after the report")
 	return cmd
+}
+
+const rootsDemo = "/var/lib/chainify-demo"
+
+// demoFolder is a directory that nobody else can make first, since what an earlier demo left there
+// is removed.
+func demoFolder() (string, error) {
+	if os.Geteuid() == 0 {
+		return rootsDemo, nil // PostgreSQL's user gets there too
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", usageError("--dir is needed: %w", err)
+	}
+	return filepath.Join(cache, "chainify-demo"), nil
 }
