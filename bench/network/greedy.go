@@ -194,7 +194,7 @@ func homes(of members) (out []config.Home) {
 }
 
 // greedyFigures set each sample with greedy members beside that of the same repetition with nobody
-// greedy. What the greedy take of this machine themselves stands beside the figures.
+// greedy.
 func greedyFigures(r *report.Report) error {
 	quiet := r.Find(modest, 0)
 	if quiet == nil {

@@ -81,7 +81,7 @@ func startApart(ctx context.Context, options greedy.Options) (_ *apart, err erro
 			err = errors.Join(err, a.cmd.Process.Kill(), a.cmd.Wait())
 		}
 	}()
-	// A session of its own is a group of its own, which the kernel gives a share where it has this file.
+	// A kernel that has this file gives each session a share of the processors.
 	group := fmt.Sprintf("/proc/%d/autogroup", a.cmd.Process.Pid)
 	if err := os.WriteFile(group, []byte("19"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
