@@ -189,3 +189,20 @@ RESET chainify.guard;
 SELECT what, key FROM test.verified('event') WHERE what = 'index';
 SELECT test.missed('event_1_told', 'event', 'id = 10');
 SELECT tbl, key FROM test.repair('reindex');
+
+-- An index that another session drops once a check has it in its list is left out.
+SET client_min_messages = warning;
+CREATE EXTENSION dblink;
+RESET client_min_messages;
+SET chainify.guard = off;
+CREATE INDEX event_1_goes ON event_1 (note);
+RESET chainify.guard;
+SELECT dblink_connect('other', format('host=%s dbname=%s', split_part(current_setting('unix_socket_directories'), ',', 1), current_database()));
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM pg_class WHERE relname = 'event_1_goes';
+SELECT dblink_exec('other', 'SET chainify.guard = off; DROP INDEX event_1_goes');
+SELECT count(*) FROM pg_class WHERE relname = 'event_1_goes';
+SELECT what, key FROM test.verified('event') WHERE what = 'index';
+ROLLBACK;
+SELECT dblink_disconnect('other');
+DROP EXTENSION dblink;

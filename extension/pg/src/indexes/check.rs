@@ -107,11 +107,11 @@ struct Index(pg_sys::Relation);
 
 impl Index {
     fn try_open(index: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: returns null or a relation held open, which is closed by drop.
+        // SAFETY: returns null for an index that is gone, or a relation held open.
         let open = unsafe {
             pg_sys::try_relation_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE)
         };
-        (!open.is_null()).then_some(Index(open))
+        (!open.is_null()).then(|| Index(open))
     }
 
     /// Whether a scan without a condition gives all of its entries, row by row.
