@@ -48,6 +48,12 @@ def lp(data):
     return struct.pack(">I", len(data)) + data
 
 
+def commitment(chain_id, table, column, logical_type, salt, value):
+    """What a sealed column holds for a private value (spec/private.md); value: its canonical bytes."""
+    names = b"".join(lp(name.encode()) for name in (chain_id, table, column, logical_type))
+    return sha256(b"chainify/sealed/1", names, salt, value)
+
+
 # Form: a table of members, each with what reads it.
 
 

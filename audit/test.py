@@ -249,6 +249,11 @@ def main():
     failures += wrong
     wrong, sets = write_sets()
     failures += wrong
+    sealed = json.loads((VECTORS / "sealed.json").read_text(encoding="utf-8"))["cases"]
+    for case in sealed:
+        names = [case[name] for name in ("chain_id", "table", "column", "type")]
+        if audit.commitment(*names, bytes.fromhex(case["salt"]), bytes.fromhex(case["encoded"])).hex() != case["commitment"]:
+            failures.append(f"commitment of {case['name']}")
     archives = 0
     for name in ("archive", "archive2"):
         wrong, changes = archived(VECTORS / name)
@@ -259,7 +264,7 @@ def main():
             failures.append(f"{case['name']}: shown as {lines}")
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {archives} changes of an archive, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {archives} changes of an archive, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(sealed)} private values, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 
