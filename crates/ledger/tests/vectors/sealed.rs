@@ -35,8 +35,12 @@ pub(crate) fn cases() -> Vec<Json> {
 }
 
 fn sealed_case(input: Json) -> Json {
-    let column =
-        SealedColumn::new(text(&input["chain_id"]), text(&input["table"]), text(&input["column"]), text(&input["type"]));
+    let column = SealedColumn::new(
+        text(&input["chain_id"]),
+        text(&input["table"]),
+        text(&input["column"]),
+        text(&input["type"]),
+    );
     let encoded = value_of(&input["value"]);
     let salt = unhex(&input["salt"]).try_into().unwrap();
     let commitment = column.commitment(&salt, &encoded);
