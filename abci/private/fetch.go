@@ -20,7 +20,9 @@ const (
 	paceFirst, paceMax = time.Second, 5 * time.Minute
 	// fetchMax bounds the values that one look asks for, and one question names.
 	fetchMax = 1_000
-	askLimit = 10 * time.Second
+	// untoldMax is how often the database may not tell before the log says so.
+	untoldMax = 30
+	askLimit  = 10 * time.Second
 	// tidyEvery is how often expired values are looked for.
 	tidyEvery = 5 * time.Second
 )
@@ -103,13 +105,12 @@ func (k *Keeper) refresh(ctx context.Context) bool {
 		k.mu.Lock()
 		k.stale = true
 		k.mu.Unlock()
-		if ctx.Err() == nil && !k.untold {
-			k.opt.Log.Warn("the database does not tell who may hold private values", "error", err)
+		if k.untold++; k.untold == untoldMax {
+			k.opt.Log.Warn("the database does not tell which organisations may hold private values", "error", err)
 		}
-		k.untold = true
 		return false
 	}
-	k.untold = false
+	k.untold = 0
 	k.circles.Store(NewCircles(told))
 	return true
 }

@@ -74,10 +74,10 @@ type Keeper struct {
 	circles  atomic.Pointer[Circles] // nil: not known
 	wake     chan struct{}
 
-	// paces and untold are of Run alone. untold: the database did not tell who may hold what, the
-	// last time.
+	// paces and untold are of Run alone. untold is how often in turn the database did not tell who
+	// may hold what.
 	paces  paces
-	untold bool
+	untold int
 
 	mu     sync.Mutex  // guards all below
 	stale  bool        // definitions may have changed

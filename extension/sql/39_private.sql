@@ -348,6 +348,26 @@ $$;
 CREATE FUNCTION chainify_node.missing_private(most integer) RETURNS TABLE (relation text, column_name text, commitment bytea)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT * FROM chainify_ledger.missing_private(most) $$;
 
+-- Those of the named values that are here, in encoding 1, for other members of their circles. Cost: a look-up for each.
+CREATE FUNCTION chainify_node.held_private(relations text[], column_names text[], commitments bytea[])
+    RETURNS TABLE (relation text, column_name text, type text, commitment bytea, salt bytea, value bytea)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
+#variable_conflict use_column
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT s.table_name, s.column_name, s.private, s.type, array_agg(DISTINCT u.commitment) AS commitments
+             FROM unnest(relations, column_names, held_private.commitments) u (relation, column_name, commitment)
+             JOIN chainify_ledger.sealed s ON s.own AND s.table_name = u.relation AND s.column_name = u.column_name
+             WHERE to_regclass(format('chainify_private.%I', s.private)) IS NOT NULL
+             GROUP BY s.table_name, s.column_name, s.private, s.type LOOP
+        RETURN QUERY EXECUTE format('SELECT $1, $2, $3, p.commitment, p.salt, chainify_ledger.encoded_value(p.value) FROM chainify_private.%I p WHERE p.commitment = ANY ($4)', c.private)
+            USING c.table_name, c.column_name, c.type, c.commitments;
+    END LOOP;
+END
+$$;
+
 -- What stands behind a commitment here: 'open' (the value is here), 'missing' (it has to come), 'closed' (not for this organisation). NULL: no value.
 CREATE FUNCTION chainify.is_sealed("table" text, "column" text, commitment bytea) RETURNS text
     LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -377,9 +397,9 @@ GRANT SELECT ON chainify.private_missing TO chainify_reader;
 REVOKE ALL ON FUNCTION chainify_ledger.sealed_type, chainify_ledger.check_to_seal, chainify_ledger.lost_sealed, chainify_ledger.make_private_tables,
     chainify_ledger.key_operator, chainify_ledger.open_table, chainify_ledger.close_tables, chainify_ledger.open_tables, chainify_ledger.commitment,
     chainify_ledger.encoded_value, chainify_ledger.value_text, chainify_ledger.seal_value, chainify_ledger.hold_column, chainify_ledger.missing_private,
-    chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private,
+    chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private, chainify_node.held_private,
     chainify.seal, chainify.is_sealed FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.seal TO chainify_client;
 GRANT EXECUTE ON FUNCTION chainify.is_sealed TO chainify_client, chainify_reader;
 GRANT EXECUTE ON FUNCTION chainify_ledger.missing_private TO chainify_reader;
-GRANT EXECUTE ON FUNCTION chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private TO chainify_node;
+GRANT EXECUTE ON FUNCTION chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private, chainify_node.held_private TO chainify_node;
