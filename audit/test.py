@@ -254,6 +254,17 @@ def main():
         names = [case[name] for name in ("chain_id", "table", "column", "type")]
         if audit.commitment(*names, bytes.fromhex(case["salt"]), bytes.fromhex(case["encoded"])).hex() != case["commitment"]:
             failures.append(f"commitment of {case['name']}")
+        receipt = {"chain_id": case["chain_id"], "change": {"table": case["table"], "op": "I", "row": b"\0\1\0\2\6\0\0\0\x20" + bytes.fromhex(case["commitment"])}}
+        disclosed = {name: case[name] for name in ("chain_id", "table", "column", "type", "salt")} | {"value": case["encoded"]}
+        tries = [disclosed] + [{**disclosed, name: value} for name in disclosed for value in other(disclosed[name])]
+        for value, receipts in [(value, [receipt]) for value in tries] + [(disclosed, []), (disclosed, [{**receipt, "change": {**receipt["change"], "op": "D"}}])]:
+            try:
+                audit.check_disclosed(value, receipts)
+                holds = True
+            except audit.Wrong:
+                holds = False
+            if holds != (value is disclosed and receipts == [receipt]):
+                failures.append(f"disclosed {case['name']}: {value}")
     archives = 0
     for name in ("archive", "archive2"):
         wrong, changes = archived(VECTORS / name)

@@ -91,6 +91,13 @@ ROLLBACK TO s;
 \set VERBOSITY default
 UPDATE trades SET note = chainify.seal('trades', 'note', 'by hand') WHERE id = 7;
 SELECT note, other FROM chainify_open.trades WHERE id = 7;
+-- a bound, and room again after the statement was undone
+SAVEPOINT s;
+INSERT INTO chainify_open.numbered (secret) SELECT repeat('x', 400000) FROM generate_series(1, 3);
+ROLLBACK TO s;
+INSERT INTO chainify_open.trades (id, note) SELECT g, repeat('x', 41) FROM generate_series(100, 101) g;
+ROLLBACK TO s;
+INSERT INTO chainify_open.trades (id, note) SELECT g, repeat('x', 40) FROM generate_series(100, 101) g;
 -- what is not committed leaves nothing
 COMMIT;
 SELECT count(*) FROM chainify_open.trades;
@@ -98,7 +105,7 @@ SELECT count(*) FROM chainify_private.trades_price;
 
 -- Nothing of it may be ordered as a statement.
 SELECT chainify.execute('INSERT INTO chainify_open.trades (id, price) VALUES (1, 12.5)');
-SELECT chainify.submit('UPDATE trades SET price = Chainify.Seal(''trades'', ''price'', 12.5)');
+SELECT chainify.submit('UPDATE trades SET price = Chainify . "seal" (''trades'', ''price'', 12.5)');
 SELECT chainify.plan('DELETE FROM CHAINIFY_OPEN.trades');
 SET chainify.writes = 'ledger';
 INSERT INTO chainify_open.trades (id, price) VALUES (1, 12.5);
@@ -131,10 +138,31 @@ SELECT chainify_node.hold_many(array_fill('public.trades'::text, '{5}'), '{price
     ARRAY['\x030000000431322e35'::bytea, '\x0300000006312e32333435', '\x050000000161', '\x050000000161', '\x050000000161']);
 SELECT chainify_node.hold('public.trades', 'price', :'one', test.salt(), '\x030000000431322e35') AS again;
 SELECT id, price, note FROM chainify_open.trades ORDER BY id;
+SELECT relation, column_name, type, commitment = :'one' AS one, salt = test.salt() AS salt, value FROM chainify_node.held_private(
+    '{public.trades,public.trades,public.trades}', '{price,price,other}', ARRAY[:'one'::bytea, :'two', :'one']);
 SELECT "column", commitment = :'two' FROM chainify.private_missing;
 SELECT chainify_node.hold('public.trades', 'price', :'two', test.salt(2), '\x030000000431322e35');
 SELECT id, price, note FROM chainify_open.trades ORDER BY id;
 SELECT * FROM chainify.private_missing;
+-- one that somebody changed
+SELECT * FROM chainify.verify_private();
+UPDATE chainify_private.trades_price SET value = 13 WHERE commitment = :'one';
+SELECT "table", "column", commitment = :'one' FROM chainify.verify_private();
+DELETE FROM chainify_private.trades_price WHERE commitment = :'one';
+SELECT chainify_node.hold('public.trades', 'price', :'one', test.salt(), '\x030000000431322e35');
+SELECT * FROM chainify.verify_private();
+
+-- A value for somebody outside, by those who may read it.
+SELECT chainify.disclose('trades', 'price', :'one') - 'commitment' AS disclosed, chainify.disclose('trades', 'price', '\x00') AS nothing;
+SELECT chainify.disclose('trades', 'other', :'one');
+SET ROLE alice;
+SELECT chainify.disclose('trades', 'price', :'one') ->> 'text';
+RESET ROLE;
+GRANT chainify_client TO stranger;
+SET ROLE stranger;
+SELECT chainify.disclose('trades', 'price', :'one');
+RESET ROLE;
+REVOKE chainify_client FROM stranger;
 
 -- Others neither read private values nor seal.
 \c - stranger

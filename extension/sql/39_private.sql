@@ -222,9 +222,9 @@ CREATE FUNCTION chainify_ledger.open_tables() RETURNS void
 DECLARE
     tbl oid;
 BEGIN
-    PERFORM chainify_ledger.make_private_tables();
     FOR tbl IN SELECT DISTINCT s.relation FROM chainify_ledger.sealed s LOOP
         BEGIN
+            PERFORM chainify_ledger.make_private_tables();
             PERFORM chainify_ledger.open_table(tbl);
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'the opened view of table % was not made: %', tbl::regclass, SQLERRM USING ERRCODE = SQLSTATE;
@@ -280,7 +280,7 @@ BEGIN
         ON CONFLICT (commitment) DO NOTHING', private, type) USING commitments, salts, vals;
     GET DIAGNOSTICS held = ROW_COUNT;
     RETURN held;
-EXCEPTION WHEN data_exception THEN
+EXCEPTION WHEN data_exception OR program_limit_exceeded OR integrity_constraint_violation THEN
     IF cardinality(commitments) = 1 THEN
         RETURN 0;
     END IF;
@@ -368,7 +368,44 @@ BEGIN
 END
 $$;
 
--- What stands behind a commitment here: 'open' (the value is here), 'missing' (it has to come), 'closed' (not for this organisation). NULL: no value.
+-- The private table of a sealed column, and a value of it with what its commitment is made of; NULL where that value is not here.
+CREATE FUNCTION chainify_ledger.disclosed(name text, column_name text, commitment bytea, OUT relation oid, OUT told jsonb)
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
+DECLARE
+    s chainify_ledger.sealed;
+BEGIN
+    SELECT * INTO s FROM chainify_ledger.sealed e WHERE e.table_name IN (disclosed.name, 'public.' || disclosed.name) AND e.column_name = disclosed.column_name
+    ORDER BY e.table_name <> disclosed.name LIMIT 1;
+    relation := to_regclass('chainify_private.' || quote_ident(s.private));
+    IF relation IS NULL THEN
+        RAISE EXCEPTION 'no values of column "%" of table "%" are held here', disclosed.column_name, disclosed.name USING ERRCODE = '42704';
+    END IF;
+    EXECUTE format('SELECT jsonb_build_object(''chain_id'', c.chain_id, ''table'', %L::text, ''column'', %L::text, ''type'', %L::text, ''text'', p.value::text,
+            ''value'', encode(chainify_ledger.encoded_value(p.value), ''hex''), ''salt'', encode(p.salt, ''hex''), ''commitment'', encode(p.commitment, ''hex''))
+        FROM chainify_private.%I p, chainify_ledger.chain c WHERE p.commitment = $1', s.table_name, s.column_name, s.type, s.private)
+        INTO told USING disclosed.commitment;
+END
+$$;
+-- A private value for somebody outside of the circle, who can compare it with the commitment in a receipt (audit/audit.py).
+CREATE FUNCTION chainify.disclose("table" text, "column" text, commitment bytea) RETURNS jsonb
+    AS 'MODULE_PATHNAME', 'chainify_disclose' LANGUAGE C STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp;
+
+-- Values held here that do not fit their commitments. Cost: a scan of each private table.
+CREATE FUNCTION chainify.verify_private() RETURNS TABLE ("table" text, "column" text, commitment bytea)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s chainify_ledger.sealed;
+BEGIN
+    FOR s IN SELECT * FROM chainify_ledger.sealed e WHERE to_regclass(format('chainify_private.%I', e.private)) IS NOT NULL ORDER BY e.table_name COLLATE "C", e.column_name COLLATE "C" LOOP
+        RETURN QUERY EXECUTE format('SELECT %L::text, %L::text, p.commitment FROM chainify_private.%I p
+            WHERE p.commitment IS DISTINCT FROM chainify_ledger.commitment(%1$L, %2$L, %4$L, p.salt, chainify_ledger.encoded_value(p.value))',
+            s.table_name, s.column_name, s.private, s.type);
+    END LOOP;
+END
+$$;
+
+-- Tells of a commitment: open (the value is here), missing (it has to come), closed (not for this organisation). NULL: there is no value.
 CREATE FUNCTION chainify.is_sealed("table" text, "column" text, commitment bytea) RETURNS text
     LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -398,8 +435,9 @@ REVOKE ALL ON FUNCTION chainify_ledger.sealed_type, chainify_ledger.check_to_sea
     chainify_ledger.key_operator, chainify_ledger.open_table, chainify_ledger.close_tables, chainify_ledger.open_tables, chainify_ledger.commitment,
     chainify_ledger.encoded_value, chainify_ledger.value_text, chainify_ledger.seal_value, chainify_ledger.hold_column, chainify_ledger.missing_private,
     chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private, chainify_node.held_private,
-    chainify.seal, chainify.is_sealed FROM PUBLIC;
+    chainify.seal, chainify.is_sealed, chainify.verify_private, chainify.disclose,
+    chainify_ledger.disclosed FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chainify.seal TO chainify_client;
-GRANT EXECUTE ON FUNCTION chainify.is_sealed TO chainify_client, chainify_reader;
-GRANT EXECUTE ON FUNCTION chainify_ledger.missing_private TO chainify_reader;
+GRANT EXECUTE ON FUNCTION chainify.is_sealed, chainify.disclose TO chainify_client, chainify_reader;
+GRANT EXECUTE ON FUNCTION chainify_ledger.missing_private, chainify.verify_private TO chainify_reader;
 GRANT EXECUTE ON FUNCTION chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private, chainify_node.held_private TO chainify_node;

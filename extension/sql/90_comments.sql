@@ -35,6 +35,8 @@ COMMENT ON FUNCTION chainify.set_agreement_check IS 'Sets the function that deci
 
 COMMENT ON DOMAIN chainify.sealed IS 'The commitment of a private value, in a sealed column.';
 COMMENT ON FUNCTION chainify.seal IS 'Seals a value for a column in a transaction of plain SQL, and returns its commitment. Writes through the opened view do so by themselves.';
+COMMENT ON FUNCTION chainify.verify_private IS 'Compares the private values held here with their commitments. Returns one row per value that does not fit. For chainify_reader.';
+COMMENT ON FUNCTION chainify.disclose IS 'Returns a private value with type and salt, so that somebody outside of the circle can compare it with its commitment. For roles that may read the private table.';
 COMMENT ON FUNCTION chainify.is_sealed IS 'Says of a commitment whether its value is open here, missing here, or closed to this organisation.';
 
 COMMENT ON FUNCTION chainify.analyze IS 'Shows for each statement whether it may run as a ledger transaction, the reason if not, and a statement to write instead. Runs nothing.';

@@ -1,18 +1,23 @@
 //! The functions of private values (sql/39_private.sql; spec/private.md).
 use chainify_codec::{decode_value, SealedColumn, SALT_BYTES};
 use chainify_ledger::node_messages::SealedValue;
+use pgrx::pg_sys::Oid;
+use pgrx::JsonB;
 
 use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::encode::encoded_argument;
-use crate::pg::base::error::PgError;
-use crate::pg::base::function::{cell, Answer, Call};
+use crate::pg::base::error::{OrRaise, PgError};
+use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::random;
+use crate::pg::base::rights::may_read_all_rows;
+use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query};
 use crate::pg::base::variadic::variadic_from;
 use crate::pg::run::step::{enter, Step};
 use crate::session::plain_sql;
 
 crate::pg::sql_function!(chainify_seal, pg_finfo_chainify_seal, seal);
+crate::pg::sql_function!(chainify_disclose, pg_finfo_chainify_disclose, disclose);
 crate::pg::sql_function!(
     chainify_commitment,
     pg_finfo_chainify_commitment,
@@ -83,6 +88,37 @@ fn as_owner(table: &str, column: &str, value: &str, salt: &[u8]) -> SealedValue 
     sealed
 }
 
+/// `chainify.disclose(table, column, commitment)`: all that proves the value to somebody who sees
+/// the commitment alone. NULL where the value is not here. Raises 42501 for a role that may not
+/// read value and salt of every row.
+fn disclose(call: &mut Call) -> Answer {
+    let arguments: [Cell; 3] = [
+        cell(call.required::<String>(0, "table")),
+        cell(call.required::<String>(1, "column")),
+        cell(call.required::<Vec<u8>>(2, "commitment")),
+    ];
+    let role = Role::current();
+    let mut disclosed = None;
+    let sql = "SELECT relation, told FROM chainify_ledger.disclosed($1, $2, $3)";
+    enter(Step::Look, || {
+        connected(|| {
+            query(sql, &arguments, |row| {
+                let private: Oid = row.must(1);
+                if !may_read_all_rows(role, private, &[VALUE, SALT]).or_raise() {
+                    let message = "the values of this column are not for this role";
+                    PgError::new(b"42501", message).raise();
+                }
+                disclosed = row.get::<JsonB>(2);
+            })
+        })
+    });
+    call.value::<JsonB>(disclosed)
+}
+
+/// The columns of a private table.
+const VALUE: i16 = 2;
+const SALT: i16 = 3;
+
 /// `commitment(table, column, type, salt, value)`; NULL where a part is NULL, the salt has another
 /// length, or the chain has no name.
 fn commitment(call: &mut Call) -> Answer {
@@ -111,12 +147,13 @@ fn encoded_value(call: &mut Call) -> Answer {
     call.value::<Vec<u8>>(encoded_argument(call, 0))
 }
 
-/// `value_text(encoded)`: the text of a canonical value. Raises 22023 for bytes that are none.
+/// `value_text(encoded)`: the text of a canonical value. Raises 22023 for bytes that are none, or
+/// that PostgreSQL has no text of.
 fn value_text(call: &mut Call) -> Answer {
     let text = call.arg::<Vec<u8>>(0).map(|bytes| {
-        let value = decode_value(&bytes)
-            .unwrap_or_else(|_| PgError::new(b"22023", "a private value is not canonical").raise());
-        value.to_text()
+        let text = decode_value(&bytes).ok().map(|value| value.to_text());
+        text.filter(|text| !text.contains('\0'))
+            .unwrap_or_else(|| PgError::new(b"22023", "a private value is not canonical").raise())
     });
     call.value::<String>(text)
 }
