@@ -370,8 +370,8 @@ type Private interface {
 	Circles(ctx context.Context) (Circles, error)
 	// Hold puts values into the database, those that it lacks.
 	Hold(ctx context.Context, values []*wire.SealedValue) error
-	// Missing are cells whose values the organisation may hold and lacks, at most so many, the
-	// oldest first.
+	// Missing are cells whose values the organisation may hold and lacks, at most so many: a random
+	// part where there are more. Nobody may have the values of some of them.
 	Missing(ctx context.Context, most int) ([]*wire.SealedName, error)
 	// Held are those of the named values that the database has.
 	Held(ctx context.Context, names []*wire.SealedName) ([]*wire.SealedValue, error)

@@ -22,8 +22,8 @@ const deliveriesMax = 256
 
 // Private brings private values to those that have to hold them before the order.
 type Private interface {
-	// Deliver has the values of a transaction held by enough members when it returns nil. Errors are
-	// those of package private.
+	// Deliver has the values of a transaction held by enough members when it returns nil. Errors
+	// are those of package private.
 	Deliver(ctx context.Context, id wire.TxID, validUntil uint64, effects []byte, values []*wire.SealedValue) error
 }
 

@@ -282,6 +282,23 @@ func TestMissingValuesAreFetched(t *testing.T) {
 	}
 }
 
+// Two transactions may have one value: it is found while one of them is kept.
+func TestAValueOfTwoTransactions(t *testing.T) {
+	f := newFixture(t, "acme", newDisk())
+	note := sealed("note", "x")
+	for _, id := range []wire.TxID{{1}, {2}} {
+		must.Do(t, f.store.keep(&wire.PrivateValues{Organisation: "acme", Transaction: id[:], Values: []*wire.SealedValue{note}}))
+	}
+	f.forget([]wire.TxID{{1}})
+	if found, err := f.store.find([]*wire.SealedName{nameOf(note)}); err != nil || len(found) != 1 {
+		t.Errorf("found %v, %v", found, err)
+	}
+	f.forget([]wire.TxID{{2}})
+	if found, err := f.store.find([]*wire.SealedName{nameOf(note)}); err != nil || len(found) != 0 {
+		t.Errorf("found %v, %v", found, err)
+	}
+}
+
 func TestAStoreIsBounded(t *testing.T) {
 	f := newFixture(t, "acme", newDisk())
 	f.store.shares.Take("acme", storeBytesMax/2-10)

@@ -168,7 +168,9 @@ func (s *store) forget(id wire.TxID) error {
 		}
 		s.shares.Give(organisation, k.bytes)
 		for _, commitment := range k.commitments {
-			delete(s.of, commitment)
+			if s.of[commitment] == id { // another transaction may have it, too
+				delete(s.of, commitment)
+			}
 		}
 	}
 	delete(s.kept, id)

@@ -327,16 +327,17 @@ CREATE FUNCTION chainify_node.sealed_columns() RETURNS TABLE (relation text, col
     SELECT s.table_name, s.column_name, s.circle, s.type FROM chainify_ledger.sealed_column s ORDER BY 1, 2
 $$;
 
--- Commitments in columns of own circles whose values are not here. Cost: a scan of each of these tables.
+-- Commitments in columns of own circles whose values are not here: a random part of them where there are more. So commitments whose value nobody has do not
+-- keep others from being looked for. Cost: a scan of these tables, and a sort of what is missing.
 CREATE FUNCTION chainify_ledger.missing_private(most integer) RETURNS TABLE (relation text, column_name text, commitment bytea)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s chainify_ledger.sealed;
     found bigint;
     wanted bigint := least(greatest(most, 0), 10000);
 BEGIN
-    FOR s IN SELECT * FROM chainify_ledger.sealed e WHERE e.own ORDER BY e.table_name COLLATE "C", e.column_name COLLATE "C" LOOP
-        RETURN QUERY EXECUTE format('SELECT DISTINCT %L::text, %L::text, t.%2$I::bytea FROM %3$s t WHERE t.%2$I IS NOT NULL%4$s LIMIT $1', s.table_name, s.column_name, s.relation::regclass,
+    FOR s IN SELECT * FROM chainify_ledger.sealed e WHERE e.own ORDER BY random() LOOP
+        RETURN QUERY EXECUTE format('SELECT %L::text, %L::text, m.c FROM (SELECT DISTINCT t.%2$I::bytea AS c FROM %3$s t WHERE t.%2$I IS NOT NULL%4$s) m ORDER BY random() LIMIT $1', s.table_name, s.column_name, s.relation::regclass,
             CASE WHEN to_regclass(format('chainify_private.%I', s.private)) IS NOT NULL THEN
                 format(' AND NOT EXISTS (SELECT FROM chainify_private.%I p WHERE p.commitment = t.%I::bytea)', s.private, s.column_name) END) USING wanted;
         GET DIAGNOSTICS found = ROW_COUNT;
@@ -346,7 +347,7 @@ BEGIN
 END
 $$;
 CREATE FUNCTION chainify_node.missing_private(most integer) RETURNS TABLE (relation text, column_name text, commitment bytea)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT * FROM chainify_ledger.missing_private(most) $$;
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT * FROM chainify_ledger.missing_private(most) $$;
 
 -- Those of the named values that are here, in encoding 1, for other members of their circles. Cost: a look-up for each.
 CREATE FUNCTION chainify_node.held_private(relations text[], column_names text[], commitments bytea[])
