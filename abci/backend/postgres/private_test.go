@@ -102,6 +102,27 @@ func TestPrivateValuesComeWithTheirBlock(t *testing.T) {
 	if missing, err := b.Missing(t.Context(), 10); err != nil || len(missing) != 0 {
 		t.Error(missing, err)
 	}
+	missedAmongOthers(t, b)
+}
+
+// missedAmongOthers: commitments that nobody can open, in front of one that somebody can, do not
+// keep that one from being found missing.
+func missedAmongOthers(t *testing.T, b *Backend) {
+	t.Helper()
+	wanted := sealedNote(t, "wanted")
+	executed(t, b, orderedBlock(4, wire.Kind_KIND_SQL,
+		`INSERT INTO public.trades SELECT i + 100, sha256(i::text::bytea) FROM generate_series(1, 50) i`,
+		fmt.Sprintf(`INSERT INTO public.trades VALUES (999, '\x%x')`, wanted.Commitment)), connected(t, b).Hash, time.Minute)
+	for range 1_000 { // each has it with one chance in six
+		missing, err := b.Missing(t.Context(), 10)
+		must.Do(t, err)
+		for _, name := range missing {
+			if bytes.Equal(name.Commitment, wanted.Commitment) {
+				return
+			}
+		}
+	}
+	t.Error("ten of 51 missing values are always others")
 }
 
 // executedAndUndone is the hash of a block, of which nothing is kept.
