@@ -282,6 +282,15 @@ func TestMissingValuesAreFetched(t *testing.T) {
 	}
 }
 
+// P4 of spec/private.md: of what another member gives, values count that were asked for and fit.
+func TestFetchedValuesFitTheirCommitments(t *testing.T) {
+	weight, lie, price := sealed("weight", "8 t"), sealed("weight", "8 t"), sealed("price", "1")
+	lie.Value[5]++
+	if got := asked("test", []*wire.SealedName{nameOf(weight)}, []*wire.SealedValue{lie, price, weight, weight}); len(got) != 1 || got[0] != weight {
+		t.Errorf("taken %v", got)
+	}
+}
+
 // Two transactions may have one value: it is found while one of them is kept.
 func TestAValueOfTwoTransactions(t *testing.T) {
 	f := newFixture(t, "acme", newDisk())

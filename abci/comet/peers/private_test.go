@@ -137,9 +137,12 @@ func TestPrivateValuesAreAskedFor(t *testing.T) {
 // gives nothing.
 func TestPrivateValuesInAnothersName(t *testing.T) {
 	other := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, ed25519.SeedSize))
+	o1 := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize))
 	for name, change := range map[string]func(o *PrivateOptions){
 		"another name": func(o *PrivateOptions) { o.Organisation = "o1" },
 		"another key":  func(o *PrivateOptions) { o.Key = func() crypto.Signer { return other } },
+		// o1 signed for a node that another organisation vouches for
+		"another's node": func(o *PrivateOptions) { o.Organisation, o.Key = "o1", func() crypto.Signer { return o1 } },
 	} {
 		b := newCircle(t, 3, func(i int, o *PrivateOptions) {
 			if i == 0 {
