@@ -20,6 +20,7 @@ import (
 	"github.com/chainify-db/chainify/bench/fabric"
 	"github.com/chainify-db/chainify/bench/figures"
 	"github.com/chainify-db/chainify/bench/machine"
+	"github.com/chainify-db/chainify/bench/network"
 	"github.com/chainify-db/chainify/bench/plots"
 	"github.com/chainify-db/chainify/bench/report"
 )
@@ -40,7 +41,12 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == network.SendersCommand {
+		err = network.Senders(ctx, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout)
+	}
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):

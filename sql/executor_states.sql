@@ -208,6 +208,15 @@ BEGIN
 END $$;
 SELECT ok FROM test.deploy('ATTACH TABLE public.line');
 SELECT * FROM test.same(test.each(9, 'alice', 'SELECT fixed()', 'SELECT listed({i}, ARRAY[{i}, {i} + 1, {i} + 2])', 'SELECT bounded({i}, 2)', 'SELECT bounded({i}, {i})', 'SELECT fixed()', 'DELETE FROM line WHERE place = {i} AND number = 1'));
+-- queries inside a statement that changes rows, and inside its triggers: each row has its own ones all the same
+CREATE FUNCTION looked_up(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    found_n int;
+BEGIN
+    SELECT n INTO found_n FROM item WHERE id = i;
+    RETURN found_n;
+END $$;
+SELECT * FROM test.same(test.each(5, 'alice', 'INSERT INTO part SELECT {i} * 10 + g + 1000, g, looked_up(g) FROM generate_series(1, 9) g'));
 -- Declared access is watched by a note on each plan of a function, and compared before each execution: states are kept all the same, and
 -- one that accesses more than is declared is found out when its state was kept (S6).
 \set same :abs_srcdir /sql/same.psql

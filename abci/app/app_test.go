@@ -13,6 +13,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -274,9 +275,7 @@ func TestRestartGoesOnAlike(t *testing.T) {
 	}
 	for n := uint64(1); n <= 3; n++ {
 		want, err := before.Ordered(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := c.app.Ordered(n); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("block %d after restart %+v, %v; want %+v", n, got, err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -40,9 +41,7 @@ func newChain(t *testing.T, n, consent int, change ...func(*ordertest.Consortium
 	}
 	c.open()
 	out, err := c.app.InitChain(ctx, c.genesis())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.appHash = out.AppHash
 	c.attach()
 	return c

@@ -7,6 +7,7 @@ import (
 
 	abci "github.com/cometbft/cometbft/abci/types"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/propose"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -37,9 +38,7 @@ func gathering(t *testing.T, gather time.Duration, early ...uint64) (*chain, *po
 		p.take(c, nonce)
 	}
 	vote, err := wire.DecodeEffectVote(c.extend(txs...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	hash, _ := c.effects.Hash(vote.Key())
 	c.decide(c.votes(hash, vote.Key(), 0, 1, 2), txs...)
 	return c, p

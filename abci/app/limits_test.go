@@ -13,6 +13,7 @@ import (
 	abci "github.com/cometbft/cometbft/abci/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -64,9 +65,7 @@ func TestAProposalKeepsToTheSharesOfABlock(t *testing.T) {
 			waits[wire.PeekOwner(raw)] = true
 		}
 		vote, err := wire.DecodeEffectVote(c.extend(txs...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hash, _ := c.effects.Hash(vote.Key())
 		c.decide(c.votes(hash, vote.Key(), 0, 1, 2), txs...)
 	}
@@ -167,9 +166,7 @@ func TestAMemberCannotFillBlocks(t *testing.T) {
 	ordered := func() (all int) {
 		for n := uint64(1); n <= nodes[3].app.LastCertified(); n++ {
 			block, err := nodes[3].app.Ordered(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			of := map[int]int{}
 			for _, id := range block.IDs {
 				of[ids[id]]++

@@ -29,6 +29,7 @@ import (
 	cmttypes "github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -170,12 +171,8 @@ func (n *testNode) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.app.SetBlocks(storedBlocks{n.node.BlockStore()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.app.SetBlocks(storedBlocks{n.node.BlockStore()}))
+	must.Do(t, n.node.Start())
 }
 
 func (n *testNode) stop(t *testing.T) {
@@ -194,9 +191,7 @@ func (keepOpen) Close() error { return nil }
 func newNetwork(t *testing.T, c *ordertest.Consortium) []*testNode {
 	t.Helper()
 	appState, err := json.Marshal(c.Genesis)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	genesis := &cmttypes.GenesisDoc{
 		ChainID: ordertest.ChainID, GenesisTime: time.Now(), InitialHeight: 1, AppState: appState,
 		ConsensusParams: cmttypes.DefaultConsensusParams(),
@@ -209,9 +204,7 @@ func newNetwork(t *testing.T, c *ordertest.Consortium) []*testNode {
 		genesis.Validators = append(genesis.Validators, cmttypes.GenesisValidator{PubKey: key.PubKey(), Power: v.Power})
 		peers = append(peers, fmt.Sprintf("%s@127.0.0.1:%d", p2p.PubKeyToID(key.PubKey()), ports[i]))
 	}
-	if err := genesis.ValidateAndComplete(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, genesis.ValidateAndComplete())
 	for i := range c.Validators {
 		config := fastConfig(filepath.Join(t.TempDir(), fmt.Sprint(i)), ports[i])
 		config.P2P.PersistentPeers = strings.Join(peers[:i], ",") // one of two dials, see abci/node/peers.go
@@ -249,9 +242,7 @@ func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
@@ -272,9 +263,7 @@ func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) 
 
 func submit(t *testing.T, n *testNode, raw []byte) {
 	t.Helper()
-	if err := n.node.Mempool().CheckTx(raw, nil, mempool.TxInfo{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.node.Mempool().CheckTx(raw, nil, mempool.TxInfo{}))
 }
 
 // wantCertified waits until every node knows the certificate of ledger block number, and has told
@@ -384,9 +373,7 @@ func TestNodeComesBackWithItsStores(t *testing.T) {
 	wantCertified(t, nodes, 2)
 	for n := range uint64(2) {
 		want, err := nodes[0].app.Ordered(n + 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := nodes[3].app.Ordered(n + 1)
 		if err != nil {
 			t.Fatal(err)
@@ -397,9 +384,7 @@ func TestNodeComesBackWithItsStores(t *testing.T) {
 	}
 	// The window was rebuilt from the store: what was accepted before the stop is refused after it.
 	replay := c.Bundle(0, c.Proposal(0, 1, 1000))
-	if err := nodes[3].node.Mempool().CheckTx(replay, nil, mempool.TxInfo{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, nodes[3].node.Mempool().CheckTx(replay, nil, mempool.TxInfo{}))
 	if nodes[3].node.Mempool().Size() != 0 {
 		t.Error("a replayed bundle entered the mempool")
 	}

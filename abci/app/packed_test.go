@@ -8,6 +8,7 @@ import (
 
 	dbm "github.com/cometbft/cometbft-db"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -23,17 +24,13 @@ func TestCertificatesArePacked(t *testing.T) {
 		c.Votes = append(c.Votes, wire.CertifiedVote{Organisation: name, Validator: signature[:20], Height: 8, Extension: bytes.Repeat([]byte{3, 250}, 45), Signature: signature})
 	}
 	plain, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	store := NewStore(dbm.NewMemDB())
 	w := &writer{batch: store.db.NewBatch()}
 	w.packed(numberKey('c', 7), c)
 	w.set(numberKey('c', 8), plain)
 	large, err := pack(make([]byte, packedMax+1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.set(numberKey('c', 9), large)
 	w.set(numberKey('c', 10), []byte("x"))
 	if err := w.batch.Write(); err != nil || w.err != nil {

@@ -7,6 +7,7 @@ import (
 	dbm "github.com/cometbft/cometbft-db"
 
 	"github.com/chainify-db/chainify/abci/app/order"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -62,9 +63,7 @@ func TestARecordGoesWithItsBlockAndIsMissedByName(t *testing.T) {
 		w.json(numberKey('c', n), &wire.Certificate{})
 	}
 	w.json(numberKey('r', 1), order.RegistryRecord{})
-	if err := errors.Join(w.err, w.batch.Write(), s.prune(41)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.err, w.batch.Write(), s.prune(41)))
 	for n := uint64(1); n <= 10; n++ {
 		_, err := s.ledgerBlock(n)
 		_, errCertificate := s.Certificate(n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -57,9 +58,7 @@ func heightsOf(list []*abci.Snapshot) (out []uint64) {
 func appHashOf(t *testing.T, s *abci.Snapshot) []byte {
 	t.Helper()
 	m, err := order.DecodeManifest(s.Metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	hash := m.AppHash(int64(s.Height))
 	return hash[:]
 }
@@ -281,9 +280,7 @@ func TestJoiningReplacesTheOrder(t *testing.T) {
 	w.json(numberKey('c', 77), &wire.Certificate{})
 	w.set(numberKey('e', 0), []byte("{}"))
 	w.set([]byte("node/excluded"), []byte("why"))
-	if err := errors.Join(w.err, w.batch.Write()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.err, w.batch.Write()))
 	j.offer(s, appHashOf(t, s))
 	j.take(c, s, same)
 	if _, err := store.ledgerBlock(77); err == nil || errors.Is(err, wire.ErrPruned) {
@@ -294,9 +291,7 @@ func TestJoiningReplacesTheOrder(t *testing.T) {
 			t.Errorf("%q went: %v", key, err)
 		}
 	}
-	if err := store.Forget(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Forget())
 	if state, err := store.Load(); state != nil || err != nil {
 		t.Errorf("a state is left, %v", err)
 	}
@@ -318,9 +313,7 @@ func TestASnapshotToJoinByStays(t *testing.T) {
 			t.Errorf("with %d certified the newest to join by is %d, %v, want %d", certified, height, err, want)
 		}
 	}
-	if err := NewStore(c.db).prune(61); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, NewStore(c.db).prune(61))
 	if got := fmt.Sprint(heightsOf(c.listed())); got != "[70]" {
 		t.Errorf("snapshots %s after their blocks went, want [70]", got)
 	}
@@ -333,14 +326,10 @@ func TestSnapshotsAreSpread(t *testing.T) {
 	const keep = 10
 	for height := int64(10); height <= 2500; height += 10 {
 		w := &writer{batch: store.db.NewBatch()}
-		if err := store.dropSnapshots(w, height, keep-1, uint64(height), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.dropSnapshots(w, height, keep-1, uint64(height), nil))
 		m := order.Manifest{Ordered: uint64(height), Length: 1, Chunks: make([]wire.Hash, 1)}
 		w.set(numberKey('p', uint64(height)), m.Encode())
-		if err := errors.Join(w.err, w.batch.Write()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.err, w.batch.Write()))
 		kept, err := store.snapshots()
 		if err != nil || len(kept) > keep || kept[len(kept)-1].height != height || kept[0].height != 10 {
 			t.Fatalf("at %d: %v, %v", height, kept, err)

@@ -4,21 +4,19 @@ import (
 	"testing"
 
 	dbm "github.com/cometbft/cometbft-db"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestKeptBlocksBeginWithThePendingOne(t *testing.T) {
 	b := bodies{db: dbm.NewMemDB()}
-	if err := b.open(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.open())
 	for height := int64(1); height <= 9; height++ {
 		below := height // nothing is pending
 		if height > 5 {
 			below = 5 // block 5 is
 		}
-		if err := b.keep(height, [][]byte{{byte(height)}}, below); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.keep(height, [][]byte{{byte(height)}}, below))
 	}
 	again := bodies{db: b.db} // as after a restart
 	if err := again.open(); err != nil || again.oldest != 5 {
@@ -30,9 +28,7 @@ func TestKeptBlocksBeginWithThePendingOne(t *testing.T) {
 			t.Errorf("block %d: %v, %v", height, txs, err)
 		}
 	}
-	if err := again.keep(10, nil, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.keep(10, nil, 10))
 	if txs, err := again.load(10); err != nil || txs == nil || len(txs) > 0 {
 		t.Errorf("an empty block: %v, %v", txs, err)
 	}

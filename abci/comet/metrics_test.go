@@ -7,6 +7,8 @@ import (
 
 	comet "github.com/cometbft/cometbft/config"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestNoMessageOfTheNetworkIsCounted(t *testing.T) {
@@ -16,9 +18,7 @@ func TestNoMessageOfTheNetworkIsCounted(t *testing.T) {
 	network.MessageSendBytesTotal.With("message_type", "vote").Add(1)
 	network.PeerReceiveBytesTotal.With("peer_id", "acme", "chID", "0x20").Add(1)
 	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var names []string
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "counted_p2p_") {

@@ -5,6 +5,8 @@ import (
 
 	comet "github.com/cometbft/cometbft/config"
 	cometstore "github.com/cometbft/cometbft/store"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A routine of CometBFT that outlives its stop must find nothing in the block store, not panic.
@@ -12,19 +14,13 @@ func TestBlockStoreAnswersAfterClose(t *testing.T) {
 	settings := comet.DefaultConfig()
 	settings.SetRoot(t.TempDir())
 	db, err := openStore(&comet.DBContext{ID: "blockstore", Config: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Set([]byte("key"), []byte("value")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, db.Set([]byte("key"), []byte("value")))
 	if got, err := db.Get([]byte("key")); err != nil || string(got) != "value" {
 		t.Fatalf("open: got %q, %v", got, err)
 	}
 	blocks := cometstore.NewBlockStore(db)
-	if err := blocks.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, blocks.Close())
 	if commit := blocks.LoadBlockCommit(7); commit != nil {
 		t.Errorf("closed: got commit %v", commit)
 	}

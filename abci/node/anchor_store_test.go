@@ -27,6 +27,7 @@ import (
 	"github.com/chainify-db/chainify/abci/anchor"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 const (
@@ -60,9 +61,7 @@ func startS3(t *testing.T) *s3 {
 	}
 	dir, address := t.TempDir(), fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1))
 	for _, name := range []string{"accounts", "kept", "versions"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	s := &s3{url: "http://" + address, root: freshKeys(), node: freshKeys()}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // less than go test gives a package
@@ -71,9 +70,7 @@ func startS3(t *testing.T) *s3 {
 	server.Env = []string{"ROOT_ACCESS_KEY_ID=" + s.root.id, "ROOT_SECRET_ACCESS_KEY=" + s.root.secret}
 	said := &lockedBuffer{}
 	server.Stdout, server.Stderr = said, said
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = server.Wait()
@@ -104,9 +101,7 @@ func startS3(t *testing.T) *s3 {
 func (s *s3) ask(t *testing.T, who keysOf, method, target, body string, headers ...string) (response *http.Response, answer string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+target, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sum := sha256.Sum256([]byte(body))
 	hash := hex.EncodeToString(sum[:])
 	request.Header.Set("X-Amz-Content-Sha256", hash)
@@ -117,18 +112,12 @@ func (s *s3) ask(t *testing.T, who keysOf, method, target, body string, headers 
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
-	if err := signer.SignHTTP(t.Context(), aws.Credentials{AccessKeyID: who.id, SecretAccessKey: who.secret}, request, hash, "s3", region, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, signer.SignHTTP(t.Context(), aws.Credentials{AccessKeyID: who.id, SecretAccessKey: who.secret}, request, hash, "s3", region, time.Now()))
 	response, err = http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return response, string(text)
 }
 
@@ -172,17 +161,13 @@ func anchorTo(t *testing.T, database backend.Backend, url, region, keys string) 
 	c := config.Default("acme")
 	c.Anchor.URL, c.Anchor.S3Region, c.Anchor.S3CredentialsFile = url, region, "s3.keys"
 	err := errors.Join(home.Create(c), os.WriteFile(home.Path("s3.keys"), []byte(keys), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c, err = config.Load(string(home)); err != nil {
 		t.Fatal(err)
 	}
 	n := &node{opt: Options{Home: home, Config: c}, log: slog.New(slog.DiscardHandler), backend: database}
 	a, err := n.anchor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return a
 }
 
@@ -218,9 +203,7 @@ func TestDigestsAreKeptInARealStore(t *testing.T) {
 			for _, text := range texts {
 				database.digest = text
 				for range 2 { // the same again is fine
-					if err := step(0); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, step(0))
 				}
 			}
 			listed := s.must(t, "GET", "/"+bucket+"?list-type=2", "")

@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestPlacesForDigests(t *testing.T) {
 	home := config.Home(t.TempDir())
 	write := func(name, text string, mode os.FileMode) {
-		if err := os.WriteFile(home.Path(name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(home.Path(name), []byte(text), mode))
 	}
 	const keys = "[default]\naws_access_key_id = AKID\naws_secret_access_key = secret\n"
 	write("token", "secret\n", 0o600)
@@ -24,9 +23,7 @@ func TestPlacesForDigests(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(name, "")
 	}
-	if err := os.Mkdir(filepath.Join(string(home), "anchors"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(string(home), "anchors"), 0o700))
 	const url = "https://kept.example/bucket"
 	for _, c := range []struct {
 		name   string

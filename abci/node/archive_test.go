@@ -15,6 +15,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/archive"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -196,21 +197,15 @@ func TestAnArchiveIsInAStore(t *testing.T) {
 	}))
 	defer server.Close()
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "keys"), []byte("aws_access_key_id = A\naws_secret_access_key = B\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(home, "keys"), []byte("aws_access_key_id = A\naws_secret_access_key = B\n"), 0o600))
 	store, err := OpenArchive(config.Home(home), config.Retention{Archive: server.URL + "/bucket/acme", ArchiveS3Region: "x", ArchiveS3CredentialsFile: "keys"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := store.Get(t.Context(), "f"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	data := make([]byte, 24<<20)
 	for range 2 {
-		if err := store.Put(t.Context(), "f", data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Put(t.Context(), "f", data))
 	}
 	if got, err := store.Get(t.Context(), "f"); err != nil || len(got) != len(data) {
 		t.Errorf("%d bytes, %v", len(got), err)

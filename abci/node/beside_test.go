@@ -22,6 +22,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet/settings"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -36,20 +37,14 @@ func TestCometBFTProcess(t *testing.T) {
 		t.Skip("run by the tests of CometBFT in a process of its own")
 	}
 	c, err := config.Load(string(home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set, err := settings.Beside(c, home, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, err := cometnode.DefaultNewNode(set, cmtlog.NewNopLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, n.Start())
 	<-n.Quit()
 }
 
@@ -165,17 +160,13 @@ func TestCometBFTMovesOutAndIn(t *testing.T) {
 func tellHeights(t *testing.T, home config.Home, others int) {
 	t.Helper()
 	c, err := config.Load(string(home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sockets, err := c.Sockets(home)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rpc, err := remote.NewClient(sockets.RPC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer rpc.Close()
 	eventually(t, patience, "heights of the other nodes", func() bool {
 		heights, err := rpc.Heights(context.Background())
@@ -238,9 +229,7 @@ func assembled(t *testing.T, r *runner, c config.Config) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend(), Beside: true}, log: log, conduct: peers.NewConduct(log), failed: make(chan string, 1), newer: make(chan error, 1)}
-	if err := n.assemble(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.assemble())
 	t.Cleanup(func() { _ = n.close() })
 	return n
 }
@@ -249,17 +238,13 @@ func assembled(t *testing.T, r *runner, c config.Config) *node {
 func asksToSign(t *testing.T, home config.Home) (client *privval.SignerClient, end func()) {
 	t.Helper()
 	c, err := config.Load(string(home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sockets, err := c.Sockets(home)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("unix", strings.TrimPrefix(sockets.Signer, "unix://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	endpoint := privval.NewSignerListenerEndpoint(cmtlog.NewNopLogger(), privval.NewUnixListener(l))
 	if client, err = privval.NewSignerClient(endpoint, "test"); err == nil {
 		err = client.WaitForConnection(patience)
@@ -281,9 +266,7 @@ func TestACometBFTThatAsksAgainGetsNoOtherSignature(t *testing.T) {
 	r.beside = true
 	r.start()
 	key, err := r.home.Validator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	vote := func(kind cmtproto.SignedMsgType, block byte, second int64) *cmtproto.Vote {
 		hash := bytes.Repeat([]byte{block}, 32)
 		return &cmtproto.Vote{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -31,9 +32,7 @@ func TestOperatorsEndATransactionEverywhere(t *testing.T) {
 		r.db.Delay(time.Hour)
 	}
 	ids, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range clients {
 		eventually(t, patience, "executing", func() bool {
 			s, err := c.Status(context.Background())

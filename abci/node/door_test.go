@@ -10,6 +10,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet"
 	"github.com/chainify-db/chainify/abci/comet/peers"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -18,14 +19,10 @@ import (
 func TestTheMempoolHasADoor(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	log := slog.New(slog.DiscardHandler)
 	n := &node{opt: Options{Home: r.home, Config: c, Log: log, Backend: r.backend()}, log: log, conduct: peers.NewConduct(log), environments: peers.NewEnvironments(), failed: make(chan string, 1)}
-	if err := n.assemble(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.assemble())
 	t.Cleanup(func() { _ = n.close() })
 	order := n.order.(*comet.Inside)
 	if _, door := order.Reactor(peers.MempoolName).(*peers.MempoolDoor); !door {

@@ -18,28 +18,23 @@ import (
 
 	"github.com/chainify-db/chainify/abci/access"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // The explorer answers however the database is: it then says what the node knows.
 func TestTheExplorerShowsTheNodeWithoutItsDatabase(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	edit(t, r, `dsn = ""`, `dsn = "host=/nowhere dbname=nothing"`) // of a database that this node's tests replace
 	edit(t, r, "\nlisten = \"\"\n", "\nlisten = \""+address+"\"\n")
 	clients := startAll(t, []*runner{r})
 	execute(t, clients[0], "UPDATE t SET x = 1")
 	for path, want := range map[string]string{"/": "This page cannot read the database.", "/live": "serving", "/blocks": "cannot be reached"} {
 		res, err := http.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		page, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || !strings.Contains(string(page), want) {
@@ -64,13 +59,9 @@ func TestTheExplorerBeyondLoopbackAsksForALogin(t *testing.T) {
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	trusted := writeIdentity(t, string(r.home))
 	edit(t, r, `dsn = ""`, `dsn = "host=/nowhere dbname=nothing"`) // of a database that this node's tests replace
 	edit(t, r, "\nlisten = \"\"\n", "\nlisten = \"0.0.0.0:"+port+"\"\n")
@@ -82,16 +73,12 @@ func TestTheExplorerBeyondLoopbackAsksForALogin(t *testing.T) {
 		want             int
 	}{{"https", secrets[config.ReaderRole], 200}, {"https", secrets["clerk"], 401}, {"https", "guessed", 401}, {"https", "", 401}, {"http", secrets[config.ReaderRole], 400}} {
 		request, err := http.NewRequest(http.MethodGet, c.scheme+"://127.0.0.1:"+port+"/live", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c.password != "" {
 			request.SetBasicAuth("anna", c.password)
 		}
 		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != c.want || (c.want == 401) != strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), "Basic ") {
 			t.Errorf("%s with %.9q: %s, want %d", c.scheme, c.password, answer.Status, c.want)
@@ -103,27 +90,19 @@ func TestTheExplorerBeyondLoopbackAsksForALogin(t *testing.T) {
 func writeIdentity(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour)}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{"tls.pem": {Type: "CERTIFICATE", Bytes: raw}, "tls.key": {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
 	leaf, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(leaf)
 	return pool

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A function that gives way runs at a low priority, and no other thread does, then or later.
@@ -13,9 +15,7 @@ func TestArchivingGivesWay(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	priority := func() int {
 		got, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return 20 - got // the call gives 1 to 40
 	}
 	usual, low := priority(), 0

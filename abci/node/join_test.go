@@ -16,6 +16,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -53,9 +54,7 @@ func insert(t *testing.T, c *gateway.Client, from, to int) {
 func trustOf(t *testing.T, home config.Home) config.Join {
 	t.Helper()
 	text, err := os.ReadFile(home.Trust())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	join, err := config.ParseTrust(string(text))
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +77,7 @@ func insertUntilJoinable(t *testing.T, c *gateway.Client, from int) {
 // joins has a node that stopped join by another's newest snapshot, without order blocks of its own.
 func joins(t *testing.T, r, other *runner) {
 	t.Helper()
-	if err := errors.Join(r.home.DropOrder(), r.home.Join(trustOf(t, other.home))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(r.home.DropOrder(), r.home.Join(trustOf(t, other.home))))
 	r.start()
 	catchesUp(t, r, other)
 }
@@ -180,9 +177,7 @@ func TestANodeJoinsByASnapshot(t *testing.T) {
 
 	// Had it stopped before its first block, it would join once more.
 	delta.stop()
-	if err := os.RemoveAll(delta.home.Path("data", "blockstore.db")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(delta.home.Path("data", "blockstore.db")))
 	delta.start()
 	catchesUp(t, delta, acme)
 	if n := strings.Count(delta.log.String(), "joined the order by a snapshot"); n != 2 {
@@ -243,9 +238,7 @@ func TestAChainGetsSnapshotsByGovernance(t *testing.T) {
 	if _, err := os.Stat(acme.home.Trust()); err == nil {
 		t.Error("there is a snapshot of a chain without them")
 	}
-	if err := govern(t, clients[0], 1, nodes, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: joinSnapshots}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, govern(t, clients[0], 1, nodes, &wire.GovernanceAction{Body: &wire.GovernanceAction_SnapshotEvery{SnapshotEvery: joinSnapshots}}))
 	insert(t, clients[0], 5, 60)
 	delta.stop()
 	insertUntilJoinable(t, clients[0], 60)
@@ -265,9 +258,7 @@ func TestAnOldDatabaseDoesNotJoin(t *testing.T) {
 	insert(t, clients[0], 0, 30)
 	delta.stop()
 	delta.backend = func() backend.Backend { return backendtest.Open(backendtest.NewDatabase(), patience) }
-	if err := errors.Join(delta.home.DropOrder(), delta.home.Join(trustOf(t, nodes[0].home))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(delta.home.DropOrder(), delta.home.Join(trustOf(t, nodes[0].home))))
 	delta.start()
 	eventually(t, patience, "the reason is named", func() bool {
 		return strings.Contains(delta.log.String(), "a snapshot is newer than the database")
@@ -284,9 +275,7 @@ func TestAFalseTrustedBlockJoinsNothing(t *testing.T) {
 	delta.stop()
 	join := trustOf(t, nodes[0].home)
 	join.Hash = strings.Repeat("AB", 32)
-	if err := errors.Join(delta.home.DropOrder(), delta.home.Join(join)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(delta.home.DropOrder(), delta.home.Join(join)))
 	delta.start()
 	eventually(t, patience, "the nodes are not believed", func() bool {
 		return strings.Contains(delta.log.String(), "an order block that a node tells is not taken")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // BenchmarkWaitingClients measures four nodes in this process whose clients wait for each answer,
@@ -68,8 +69,6 @@ func waiting(b *testing.B, count int, on bool) {
 // processorTime is what this process has used.
 func processorTime(t testing.TB) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 
@@ -31,17 +32,11 @@ func setLane(t testing.TB, r *runner, on bool) {
 func change(t testing.TB, r *runner, do func(*config.Config)) {
 	t.Helper()
 	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	do(&c)
 	text, err := config.Render(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(r.home.Path(config.FileName), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(r.home.Path(config.FileName), text, 0o600))
 }
 
 // refuseSome refuses a share of the messages, of a hundred.
@@ -94,9 +89,7 @@ func checkSameChain(t *testing.T, nodes []*runner, clients []*gateway.Client) (r
 	for i, r := range nodes {
 		r.stop()
 		db, err := dbm.NewGoLevelDB("blockstore", r.home.Data())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer db.Close()
 		chains[i] = cometstore.NewBlockStore(db)
 	}

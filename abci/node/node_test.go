@@ -23,6 +23,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet/lane"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -161,16 +162,12 @@ func startAll(t testing.TB, nodes []*runner) []*gateway.Client {
 func newTestnet(t testing.TB, n config.Testnet) []*runner {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-node") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	n.Dir, n.ChainID, n.Now = dir, "test", time.Now().UTC()
 	n.BasePort = freePorts(t, (len(n.Organisations)+len(n.OrderingOnly))*config.PortsPerHome)
 	homes, err := n.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	runners := make([]*runner, len(homes))
 	for i, h := range homes {
 		db := backendtest.NewDatabase()
@@ -206,9 +203,7 @@ func sql(text string) *wire.Statement { return &wire.Statement{Kind: wire.Kind_K
 func execute(t testing.TB, c *gateway.Client, text string) *wire.Outcome {
 	t.Helper()
 	ids, err := c.Submit(context.Background(), "bank", sql(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := c.Wait(context.Background(), uint32(patience.Milliseconds()), ids...)
 	if err != nil || len(out) != 1 {
 		t.Fatalf("outcomes %v, %v", out, err)
@@ -263,9 +258,7 @@ func quiet(t *testing.T, c *gateway.Client) int64 {
 	since := time.Now()
 	eventually(t, patience, "quiet network", func() bool {
 		s, err := c.Status(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if s.Height != last {
 			last, since = s.Height, time.Now()
 		}
@@ -277,17 +270,13 @@ func quiet(t *testing.T, c *gateway.Client) int64 {
 func checkHTTP(t *testing.T, r *runner) {
 	t.Helper()
 	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for path, want := range map[string]string{
 		"/healthz": `"ok":true`, "/v1/status": `"last_committed":2`, "/v1/blocks/1": `"ledger_block_hash":"`,
 	} {
 		eventually(t, 10*time.Second, path, func() bool { // the certificate comes one block later
 			res, err := http.Get("http://" + c.HTTP.Listen + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer res.Body.Close()
 			body, err := io.ReadAll(res.Body)
 			return err == nil && strings.Contains(string(body), want)
@@ -321,9 +310,7 @@ func TestFourNodesAgreeAndSurviveOne(t *testing.T) {
 	more := execute(t, clients[0], "UPDATE t SET x = 7")
 	nodes[2].stop() // two of four: nothing can be ordered
 	stuck, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 8"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	eventually(t, patience, "57P03 without quorum", func() bool {
 		_, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 9"))
 		var e *gateway.Error
@@ -406,15 +393,11 @@ func TestConsentPolicyChangesThroughTheOrder(t *testing.T) {
 			return status(t, clients[0]).Consent == consent
 		})
 	}
-	if err := govern(t, clients[1], 1, []*runner{nodes[0], nodes[1], nodes[3]}, consent(4)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, govern(t, clients[1], 1, []*runner{nodes[0], nodes[1], nodes[3]}, consent(4)))
 	inForce(4)
 	nodes[3].stop() // with All, blocks wait for the one that is away
 	ids, err := clients[0].Submit(context.Background(), "bank", sql("SELECT 3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	eventually(t, patience, "ordered", func() bool { s := status(t, clients[0]); return s.LastOrdered == s.LastCertified+1 })
 	if out, err := clients[0].Wait(context.Background(), 700, ids...); err != nil || len(out) != 0 {
 		t.Fatalf("with All and one away: %v, %v", out, err)
@@ -450,9 +433,7 @@ func organisationOf(r *runner) string { return filepath.Base(string(r.home)) }
 func status(t testing.TB, c *gateway.Client) *wire.StatusResponse {
 	t.Helper()
 	s, err := c.Status(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -469,9 +450,7 @@ func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
 	ids, err := clients[0].Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"), sql("UPDATE t SET x = fee()"), sql("UPDATE t SET x = 3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, c := range clients {
 		out, err := c.Wait(context.Background(), 30_000, ids...)
 		if err != nil || len(out) != 3 {
@@ -489,9 +468,7 @@ func TestATransactionWithDifferingEffectsIsQuarantinedAlone(t *testing.T) {
 func TestAnOrderingOnlyOrganisationHasNoDatabase(t *testing.T) {
 	nodes := newTestnet(t, config.Testnet{Organisations: []string{"acme"}, OrderingOnly: []string{"notary"}})
 	c, err := config.Load(string(nodes[1].home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for want, dsn := range map[string]string{"database.dsn must be empty": "dbname=x"} {
 		c.Database.DSN = dsn
 		if err := Run(context.Background(), Options{Home: nodes[1].home, Config: c, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
@@ -508,9 +485,7 @@ func TestStopFinishesTheOpenBlock(t *testing.T) {
 	execute(t, c, "SELECT 1")
 	r.db.Delay(1500 * time.Millisecond) // longer than a precommit waits: the block is decided before it is executed
 	ids, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answered := make(chan string, 1)
 	go func() {
 		out, err := c.Wait(context.Background(), uint32(patience.Milliseconds()), ids...)
@@ -563,9 +538,7 @@ func TestDatabaseDownAtStartAndAnswersLost(t *testing.T) {
 		t.Fatalf("status %v, %v", s, err)
 	}
 	ids, err := c.Submit(context.Background(), "bank", sql("UPDATE t SET x = 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Far beyond its validity: what is ordered does not expire.
 	eventually(t, patience, "ordering without a database", func() bool {
 		s, err := c.Status(context.Background())
@@ -598,14 +571,10 @@ func TestStartRefusals(t *testing.T) {
 	try("no gateway key", "gateway_key.json", func(r *runner) { os.Remove(r.home.Path("config", "gateway_key.json")) })
 	try("another organisation", `organisation "zebra" of chainify.toml: the keys are those of "acme"`, func(r *runner) { edit(t, r, `"acme"`, `"zebra"`) })
 	try("open tokens", "others could read", func(r *runner) {
-		if err := os.WriteFile(r.home.Path("config", "tokens.json"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(r.home.Path("config", "tokens.json"), nil, 0o644))
 	})
 	try("socket in the way", "is not a socket", func(r *runner) {
-		if err := os.WriteFile(r.home.Path("node.sock"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(r.home.Path("node.sock"), nil, 0o600))
 	})
 }
 
@@ -613,15 +582,11 @@ func edit(t *testing.T, r *runner, from, to string) {
 	t.Helper()
 	path := filepath.Join(string(r.home), config.FileName)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !strings.Contains(string(text), from) {
 		t.Fatalf("%s has no %s", path, from)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 }
 
 // A second node on one home must not start: two validators with one key would sign against each
@@ -630,9 +595,7 @@ func TestSecondNodeOnAHomeIsRefused(t *testing.T) {
 	r := newNetwork(t, "acme")[0]
 	r.start()
 	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = Run(context.Background(), Options{Home: r.home, Config: c, Log: slog.New(slog.DiscardHandler), Backend: r.backend()})
 	if err == nil || !strings.Contains(err.Error(), "another node") {
 		t.Fatalf("error %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/cometbft/cometbft/version"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -56,9 +57,7 @@ func newStranger(t *testing.T, key p2p.NodeKey, vouch func(id p2p.ID) string) *s
 	s.net.AddReactor("stranger", s)
 	s.net.SetNodeInfo(info)
 	s.net.SetNodeKey(&s.key)
-	if err := s.net.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.net.Start())
 	t.Cleanup(func() { _ = s.net.Stop() })
 	return s
 }
@@ -125,9 +124,7 @@ func (s *stranger) reads(text string) bool {
 func (s *stranger) dials(t *testing.T, r *runner) error {
 	t.Helper()
 	c, err := config.Load(string(r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	address, err := p2p.NewNetAddressString(fmt.Sprintf("%s@%s", nodeID(t, r), c.Network.Listen))
 	if err != nil {
 		t.Fatal(err)
@@ -138,9 +135,7 @@ func (s *stranger) dials(t *testing.T, r *runner) error {
 func nodeID(t *testing.T, r *runner) p2p.ID {
 	t.Helper()
 	key, err := r.home.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return key.ID()
 }
 
@@ -148,9 +143,7 @@ func nodeID(t *testing.T, r *runner) p2p.ID {
 func meet(t *testing.T, as *runner, to ...*runner) *stranger {
 	t.Helper()
 	node, err := as.home.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key, err := as.home.GatewayKey()
 	if err != nil {
 		t.Fatal(err)

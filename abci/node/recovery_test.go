@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // An organisation that cannot show its rows any more gets them from another, over CometBFT's
@@ -51,9 +52,7 @@ func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
 	execute(t, c, "UPDATE t SET x = 2")
 	state := func() string {
 		s, err := atOdd.Status(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return s.State
 	}
 	eventually(t, patience, "excluded", func() bool { return state() == "excluded" })
@@ -65,9 +64,7 @@ func TestExcludedOrganisationRejoinsWhenTold(t *testing.T) {
 		s, err := atOdd.Status(context.Background())
 		return err == nil && s.State == "excluded" && s.Reason != "" && s.LastCommitted == 1
 	})
-	if err := atOdd.Rejoin(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, atOdd.Rejoin(context.Background()))
 	eventually(t, patience, "serving again", func() bool { return state() == "serving" && len(odd.db.Hashes()) == 2 })
 	var refused *gateway.Error
 	if err := atOdd.Rejoin(context.Background()); !errors.As(err, &refused) || refused.SQLState != gateway.StateRefused {

@@ -14,6 +14,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A node that keeps few order blocks drops the others once they are executed, starts again without
@@ -59,13 +60,9 @@ func TestOldOrderBlocksGo(t *testing.T) {
 func forgetEvidenceSoon(t *testing.T, home config.Home) {
 	t.Helper()
 	raw, err := os.ReadFile(home.Genesis())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &doc))
 	parameters, ok := doc["consensus_params"].(map[string]any)
 	if !ok {
 		t.Fatalf("the genesis has no parameters: %s", raw)
@@ -74,9 +71,7 @@ func forgetEvidenceSoon(t *testing.T, home config.Home) {
 	if raw, err = json.Marshal(doc); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(home.Genesis(), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(home.Genesis(), raw, 0o600))
 }
 
 // blocksOf reads the oldest and the newest order block of a node that is stopped.
@@ -85,9 +80,7 @@ func blocksOf(t *testing.T, home config.Home) (oldest, newest int64) {
 	settings := comet.DefaultConfig()
 	settings.SetRoot(string(home))
 	db, err := comet.DefaultDBProvider(&comet.DBContext{ID: "blockstore", Config: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer db.Close()
 	blocks := cometstore.NewBlockStore(db)
 	return blocks.Base(), blocks.Height()

@@ -21,6 +21,7 @@ import (
 	"github.com/chainify-db/chainify/abci/comet/dial"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -52,9 +53,7 @@ func TestStrangersReadNothing(t *testing.T) {
 	execute(t, clients[0], secret)
 	height := status(t, clients[0]).Height
 	key, err := nodes[1].home.GatewayKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signed := func(by stded25519.PrivateKey, chainID string, id p2p.ID) string {
 		return vouch(by, "bolt", chainID, id)
 	}
@@ -82,9 +81,7 @@ func TestStrangersReadNothing(t *testing.T) {
 		t.Error("acme does not tell its operator of strangers")
 	}
 	member := newStranger(t, unknown(), func(id p2p.ID) string { return signed(key, "test", id) })
-	if err := member.dials(t, nodes[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, member.dials(t, nodes[0]))
 	eventually(t, patience, "a node that bolt vouches for reads the statement", func() bool {
 		member.asks(height)
 		return member.reads(secret)
@@ -101,9 +98,7 @@ func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 	nodes := newNetwork(t, "acme", "bolt", "cargo", "delta")
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
-	if err := govern(t, clients[0], 1, nodes[:3], &wire.GovernanceAction{Body: &wire.GovernanceAction_Remove{Remove: "delta"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, govern(t, clients[0], 1, nodes[:3], &wire.GovernanceAction{Body: &wire.GovernanceAction_Remove{Remove: "delta"}}))
 	for i, c := range clients {
 		eventually(t, patience, "the change is in force at "+organisationOf(nodes[i]), func() bool { s := status(t, c); return s.Changes == 1 && !s.ChangeWaits })
 	}
@@ -131,9 +126,7 @@ func TestANodeWhoseOrganisationLeavesReadsNothingMore(t *testing.T) {
 	}
 
 	named := fmt.Sprintf("# a former member\n\n%s  # delta\n", nodeID(t, nodes[3]))
-	if err := os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(named), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(nodes[0].home.Path("config", "admitted"), []byte(named), 0o600))
 	eventually(t, patience, "delta follows when acme names it", func() bool { return status(t, clients[3]).LastOrdered == later.Block })
 }
 
@@ -146,17 +139,13 @@ func TestNodesStayConnectedWhenTheirKeysAreReplaced(t *testing.T) {
 	clients := startAll(t, nodes)
 	execute(t, clients[0], "SELECT 1")
 	old, err := nodes[1].home.Validator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gatewayKey, err := nodes[1].home.NewGatewayKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	validator, err := nodes[1].home.NewValidatorKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	power := func(key []byte, power uint64) *wire.GovernanceAction {
 		return &wire.GovernanceAction{Body: &wire.GovernanceAction_Validator{Validator: &wire.MemberValidator{
 			Organisation: "bolt", Validator: &wire.ValidatorPower{Key: key, Power: power},
@@ -230,9 +219,7 @@ func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
 			}}},
 		},
 	})
-	if err := submitChange(t, clients[0], raw, nodes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, submitChange(t, clients[0], raw, nodes))
 	last := execute(t, clients[0], "SELECT 2")
 	eventually(t, patience, "echo follows", func() bool { s := status(t, client); return s.Outside && s.LastOrdered >= last.Block })
 	if s := status(t, clients[0]); !s.ChangeWaits || s.Organisations != 2 {
@@ -245,29 +232,19 @@ func TestANodeIsLetInWhenTheChangeThatAddsItIsAccepted(t *testing.T) {
 func joining(t *testing.T, like *runner, name string) (*runner, config.Part) {
 	t.Helper()
 	its, err := config.Load(string(like.home))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port := freePorts(t, config.PortsPerHome)
 	c := config.Default(name)
 	c.Network = its.Network
 	c.Network.Peers = append(slices.Clone(its.Network.Peers), fmt.Sprintf("%s@%s", nodeID(t, like), its.Network.Listen))
 	c.Network.Listen, c.HTTP.Listen, c.Metrics.Listen = fmt.Sprintf("127.0.0.1:%d", port), "", ""
 	home := config.Home(filepath.Join(filepath.Dir(string(like.home)), name))
-	if err := home.Create(c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, home.Create(c))
 	genesis, err := os.ReadFile(like.home.Genesis())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(home.Genesis(), genesis, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(home.Genesis(), genesis, 0o600))
 	part, err := home.Part(name, c.Network.Listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	db := backendtest.NewDatabase()
 	r := &runner{
 		t: t, home: home, log: &lockedBuffer{}, db: db,

@@ -8,6 +8,7 @@ import (
 	"github.com/chainify-db/chainify/abci/app"
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/nodestore"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -99,14 +100,10 @@ func knownTo(t *testing.T, c *gateway.Client) map[string]uint32 {
 func certifiedUnder(t *testing.T, r *runner, block uint64) wire.Protocol {
 	t.Helper()
 	db, err := nodestore.Open(r.home.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer db.Close()
 	c, err := app.NewStore(db).Certificate(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	vote, err := wire.DecodeEffectVote(c.Votes[0].Extension)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -21,9 +22,7 @@ func toVersion(t *testing.T, c *gateway.Client, sequence uint64, version uint32,
 	raw := wire.Encode(&wire.GovernanceChange{ChainId: "test", Sequence: sequence, EffectiveHeight: at, Actions: []*wire.GovernanceAction{
 		{Body: &wire.GovernanceAction_ProtocolVersion{ProtocolVersion: version}},
 	}})
-	if err := submitChange(t, c, raw, signers); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, submitChange(t, c, raw, signers))
 	eventually(t, patience, "the version is announced", func() bool { return status(t, c).Protocol.Next == version })
 	return at
 }
@@ -34,9 +33,7 @@ func submitChange(t *testing.T, client *gateway.Client, raw []byte, signers []*r
 	signed := &wire.SignedGovernanceChange{Change: raw}
 	for _, r := range signers {
 		key, err := r.home.GatewayKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		signed.Approvals = append(signed.Approvals, made(wire.Approve(key, organisationOf(r), "test", raw)))
 	}
 	return client.Govern(context.Background(), signed)

@@ -15,6 +15,7 @@ import (
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -45,9 +46,7 @@ func TestAVoteOutlivesACrash(t *testing.T) {
 	acme := membersOf(t, nodes, "acme", "bolt", "cargo", "delta")[0]
 	crashing := exec.Command(os.Args[0], "-test.run=^TestNodeThatCrashes$", "-test.timeout=5m")
 	crashing.Env = append(os.Environ(), crashingHome+"="+string(nodes[0].home))
-	if err := crashing.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, crashing.Start())
 	kill := sync.OnceFunc(func() {
 		if err := crashing.Process.Kill(); err != nil {
 			t.Error(err)
@@ -144,9 +143,7 @@ func TestANodeWithoutItsLogContradictsNoVote(t *testing.T) {
 	eventually(t, patience, "acme votes", func() bool { n, _ := heard(); return n > 0 })
 	nodes[0].stop()
 	_, before := heard()
-	if err := os.RemoveAll(filepath.Join(nodes[0].home.Data(), "cs.wal")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(nodes[0].home.Data(), "cs.wal")))
 	nodes[0].db = backendtest.NewDatabase()
 	nodes[0].backend = func() backend.Backend { return backendtest.Open(nodes[0].db, time.Minute) }
 	nodes[0].start()

@@ -18,6 +18,7 @@ import (
 	"github.com/chainify-db/chainify/abci/audit"
 	"github.com/chainify-db/chainify/abci/backend"
 	"github.com/chainify-db/chainify/abci/backend/backendtest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -50,9 +51,7 @@ func membersOf(t *testing.T, nodes []*runner, names ...string) []member {
 	var all []*types.Validator
 	for i, r := range nodes {
 		pv, err := r.home.Validator()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, types.NewValidator(pv.Key.PubKey, 10))
 		out = append(out, member{name: names[i], key: pv.Key.PrivKey, address: pv.Key.Address})
 	}
@@ -275,16 +274,12 @@ func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
 	})
 	founding := audit.Founding{ChainID: "test"}
 	_, genesis, err := nodes[0].home.LoadGenesis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, o := range genesis.Organisations {
 		founding.Organisations = append(founding.Organisations, audit.Organisation(o))
 	}
 	all, err := founding.Authorities(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := 0
 	for made := 0; found == 0; made++ {
 		if made == 50 {
@@ -295,9 +290,7 @@ func TestAMemberThatVotesTwiceLeavesEvidence(t *testing.T) {
 		}
 		for _, c := range clients {
 			kept, err := c.Evidence(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, e := range kept.Evidence {
 				piece := audit.EvidenceOf(kept.ChainId, e)
 				if wrong := piece.Check(all); len(wrong) > 0 || piece.Organisation != "delta" {

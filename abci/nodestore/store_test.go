@@ -5,14 +5,14 @@ import (
 	"encoding/binary"
 	"strconv"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A transaction read from the node's own store, each id once, does not stay in memory.
 func TestOwnStoreKeepsLittleOfWhatIsRead(t *testing.T) {
 	db, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer db.Close()
 	const keys = 200_000
 	batch := db.NewBatch()
@@ -20,20 +20,12 @@ func TestOwnStoreKeepsLittleOfWhatIsRead(t *testing.T) {
 	for i := range keys {
 		key := binary.BigEndian.AppendUint64(nil, uint64(i))
 		id := sha256.Sum256(key)
-		if err := batch.Set(key, id[:]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, batch.Set(key, id[:]))
 	}
-	if err := batch.WriteSync(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Compact(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, batch.WriteSync())
+	must.Do(t, db.Compact(nil, nil))
 	it, err := db.Iterator(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer it.Close()
 	read := 0
 	for ; it.Valid(); it.Next() {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/chainify-db/chainify/abci/config"
 	"github.com/chainify-db/chainify/abci/e2e/greedy"
@@ -35,11 +33,11 @@ const (
 )
 
 // Details of a sample, in processors: of one honest node, of one honest organisation's database,
-// and of the process with the clients and the greedy senders.
+// and of the process of the greedy senders.
 const (
 	oneNode     = "one_node_processors"
 	oneDatabase = "one_database_processors"
-	senders     = "clients_and_senders_processors"
+	ofSenders   = "senders_processors"
 	// Of one honest node: what CometBFT wrote to the log of its consensus, and the node to its log.
 	oneWAL = "one_node_consensus_log_bytes_per_second"
 	oneLog = "one_node_log_bytes_per_second"
@@ -133,45 +131,54 @@ func (b besieged) wait(kinds []greedy.Kind) func(context.Context, int) (load, er
 		if err != nil {
 			return l, err
 		}
-		attack, err := greedy.Connect(ctx, greedy.Options{
+		senders, err := startApart(ctx, greedy.Options{
 			Members: homes(b.greedy()), Targets: homes(b.honest()), Kinds: kinds, Role: role, BytesPerSecond: greedyRate,
 			SQL: "UPDATE checking SET balance = balance + 1",
 		})
 		if err != nil {
 			return l, err
 		}
-		defer attack.Close()
-		if err := attack.Prepare(ctx); err != nil {
-			return l, err
-		}
-		sending, stop := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		defer func() { stop(); <-ended }()
+		ended := false
+		defer func() {
+			if !ended {
+				_, _, failed := senders.end()
+				err = errors.Join(err, failed)
+			}
+		}()
 		before, err := cpuOf(b)
-		own := ownCPU()
-		walBefore, logBefore, errLogged := b.logged()
-		if err = errors.Join(err, errLogged); err != nil {
-			stop()
-			close(ended)
+		if err != nil {
 			return l, err
 		}
-		go func() { attack.Run(sending); close(ended) }()
+		walBefore, logBefore, err := b.logged()
+		if err != nil {
+			return l, err
+		}
+		if err := senders.begin(); err != nil {
+			return l, err
+		}
 		if l, err = b.honest().wait(b.cfg, honestClients)(ctx, repetition); err != nil {
 			return l, err
 		}
-		own = ownCPU() - own
 		after, err := cpuOf(b)
-		wal, log, errLogged := b.logged()
-		if err = errors.Join(err, errLogged); err != nil {
+		if err != nil {
+			return l, err
+		}
+		wal, log, err := b.logged()
+		if err != nil {
+			return l, err
+		}
+		ended = true
+		counts, sent, err := senders.end()
+		if err != nil {
 			return l, err
 		}
 		l.led.used = before.less(first)
 		used, seconds := after.less(before), l.took.Seconds()
 		l.more = map[string]float64{
-			oneNode: used.nodes.Seconds() / seconds / honestOnes, oneDatabase: used.databases.Seconds() / seconds / honestOnes, senders: own.Seconds() / seconds,
+			oneNode: used.nodes.Seconds() / seconds / honestOnes, oneDatabase: used.databases.Seconds() / seconds / honestOnes, ofSenders: sent.Seconds() / seconds,
 			oneWAL: (wal - walBefore) / seconds / honestOnes, oneLog: (log - logBefore) / seconds / honestOnes,
 		}
-		for kind, c := range attack.Counts() {
+		for kind, c := range counts {
 			l.more[string(kind)+"_messages"], l.more[string(kind)+"_mib"] = float64(c.Messages), float64(c.Bytes)/(1<<20)
 			l.more[string(kind)+"_disconnected"] = float64(c.Disconnected)
 		}
@@ -186,17 +193,8 @@ func homes(of members) (out []config.Home) {
 	return out
 }
 
-// ownCPU is the processor time of this process.
-func ownCPU() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 // greedyFigures set each sample with greedy members beside that of the same repetition with nobody
-// greedy. The greedy take a share of these processors themselves, which stands beside the figures.
+// greedy.
 func greedyFigures(r *report.Report) error {
 	quiet := r.Find(modest, 0)
 	if quiet == nil {
@@ -227,7 +225,7 @@ func greedyFigures(r *report.Report) error {
 			r.AddFigure("greedy."+id+"_extra", extra(oneNode), "processors", report.AtMost(0.1), names[id]+": processors of one honest node for one greedy member, beyond those that its transactions take when nobody is greedy"),
 			r.AddFigure("greedy."+id+"_consensus_log", extra(oneWAL), "B/s", report.Target{}, names[id]+": the same of bytes of CometBFT's log of its consensus"),
 			r.AddFigure("greedy."+id+"_log", extra(oneLog), "B/s", report.Target{}, names[id]+": the same of bytes of the node's log"),
-			r.AddFigure("greedy."+id+"_senders", s.Details(senders), "processors", report.Target{}, names[id]+": processors of the clients and of those who send, on the same machine"),
+			r.AddFigure("greedy."+id+"_senders", s.Details(ofSenders), "processors", report.Target{}, names[id]+": processors of those who send, which take what is left of this machine"),
 			r.AddRatio("greedy."+id+"_p50", s.Details("p50_ms"), quiet.Details("p50_ms"), most, names[id]+": median of honest clients that wait / when nobody is greedy"),
 			r.AddRatio("greedy."+id+"_p99", s.Details("p99_ms"), quiet.Details("p99_ms"), report.Target{}, names[id]+": the same, 99th percentile"),
 			r.AddRatio("greedy."+id+"_rate", s.Values(), quiet.Values(), report.Target{}, names[id]+": rate of honest clients that wait / when nobody is greedy"),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -33,9 +34,7 @@ func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {
 			whose = append(whose, i%organisations)
 		}
 		state, _, err := registry.Genesis(1).Apply(block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		state.Settle()
 		slow := random.IntN(organisations)
 		rounds := 0
@@ -97,9 +96,7 @@ func TestStuckVotesEndABlockInBoundedRounds(t *testing.T) {
 func opened(t *testing.T, registry *order.Registry, raw []byte) order.Tx {
 	t.Helper()
 	tx, err := registry.Open(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tx
 }
 

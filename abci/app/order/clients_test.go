@@ -10,6 +10,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -121,9 +122,7 @@ func TestClientsSignForTheirRole(t *testing.T) {
 	c.wants("moved to another role", "", c.register(0, 2, 1, "dba"), c.signed(0, 1, "dba"))
 	c.wants("the role before", "28000", c.signed(0, 1, "clerk"))
 	record, err := c.state.Clients().Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again, err := order.OpenClients(record)
 	if list, changes := again.Of("o0"); err != nil || len(list) != 1 || list[0].Role != "dba" || changes != 2 {
 		t.Errorf("stored and read again: %v after %d changes, %v", list, changes, err)

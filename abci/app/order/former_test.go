@@ -6,6 +6,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // A genesis of 0.1 has no time of a block. Its registry is hashed without, and the defaults hold.
@@ -28,9 +29,7 @@ func TestAGenesisWithoutTheTimeOfABlock(t *testing.T) {
 func TestAPendingBlockWithoutItsTime(t *testing.T) {
 	state, _ := sealed(t)
 	record, err := state.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	former := bytes.Replace(record, []byte(`"time_max":10000,"deploy_time_max":600000,`), nil, 1)
 	back, err := order.Restore(former, state.Registries(), state.Clients(), state.Accepted())
 	if err != nil || bytes.Equal(former, record) {

@@ -3,6 +3,8 @@ package order
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func FuzzParseGenesis(f *testing.F) {
@@ -13,9 +15,7 @@ func FuzzParseGenesis(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := ParseGenesis(again); err != nil {
 			t.Errorf("%s is accepted, and refused as %s: %v", text, again, err)
 		}

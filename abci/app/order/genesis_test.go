@@ -8,14 +8,13 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestGenesisRoundTrip(t *testing.T) {
 	c := ordertest.New(3, 2)
 	raw, err := json.Marshal(c.Genesis)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g, err := order.ParseGenesis(raw)
 	if err != nil {
 		t.Fatal(err)

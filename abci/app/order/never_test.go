@@ -7,6 +7,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -28,9 +29,7 @@ func TestWhatCouldNeverBeRight(t *testing.T) {
 		{Body: &wire.GovernanceAction_Add{Add: all.Member(3)}},
 	}}, 0, 1, 2)
 	tx, err := registry.Open(waits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	state, _, err := registry.Genesis(1).Apply(order.Block{Height: 1, Txs: []order.Tx{tx}})
 	if err != nil {
 		t.Fatal(err)

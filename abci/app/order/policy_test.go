@@ -7,6 +7,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -56,15 +57,11 @@ func playDeviating(t *testing.T, consortium *ordertest.Consortium, n, c, deviati
 		b := order.Block{Height: state.Height() + 1, TimeMicro: state.Height() * 1000, Hash: wire.Hash{byte(state.Height())}}
 		for _, r := range raw {
 			tx, err := registry.Open(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			b.Txs = append(b.Txs, tx)
 		}
 		next, result, err := state.Apply(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		next.Settle()
 		state = next
 		return result

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -166,9 +167,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c, snapshotEvery int) {
 		}
 		for _, one := range raw {
 			opened, err := registry.Open(one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			block.Txs = append(block.Txs, opened)
 		}
 		next, result, err := state.Apply(block)
@@ -200,9 +199,7 @@ func playRandom(t *testing.T, random *rand.Rand, n, c, snapshotEvery int) {
 // on.
 func reopened(t *testing.T, snapshot *kept, state *order.State) *order.State {
 	back, err := order.OpenSnapshot(snapshot.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if back.AppHash() != state.AppHash() || snapshot.Manifest.AppHash(state.Height()) != state.AppHash() {
 		t.Fatalf("AppHash of the snapshot %x, of its manifest %x, want %x", back.AppHash(), snapshot.Manifest.AppHash(state.Height()), state.AppHash())
 	}
@@ -216,14 +213,10 @@ func reopened(t *testing.T, snapshot *kept, state *order.State) *order.State {
 
 func restored(t *testing.T, state *order.State, live []order.Accepted) *order.State {
 	record, err := state.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expired := func(a order.Accepted) bool { return a.ValidUntil <= uint64(state.Height()) }
 	back, err := order.Restore(record, state.Registries(), state.Clients(), slices.Values(slices.DeleteFunc(slices.Clone(live), expired)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if back.AppHash() != state.AppHash() {
 		t.Fatalf("restored AppHash %x, want %x", back.AppHash(), state.AppHash())
 	}

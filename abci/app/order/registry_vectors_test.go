@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // registryVector is a registry as it is stored, with the bytes that the AppHash has the hash of.
@@ -22,9 +24,7 @@ type registryVector struct {
 func TestVectorsOfRegistries(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "spec", "vectors", "registries.json")
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var v struct {
 		Cases []*registryVector `json:"cases"`
 	}
@@ -40,14 +40,10 @@ func TestVectorsOfRegistries(t *testing.T) {
 		c.Registry, c.Hash = hex.EncodeToString(r.encode()), hex.EncodeToString(hash[:])
 	}
 	after, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after = append(after, '\n')
 	if os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, after, 0o644))
 	} else if !bytes.Equal(after, before) {
 		t.Error("registries.json is not what the implementation gives: UPDATE_VECTORS=1 rewrites it, git diff shows what differs")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -51,15 +52,11 @@ func sealed(t testing.TB) (*order.State, *kept) {
 		b := order.Block{Height: state.Height() + 1, TimeMicro: state.Height() * 1_000_000, Hash: wire.Hash{byte(state.Height())}}
 		for _, r := range raw {
 			tx, err := state.Registry().Open(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			b.Txs = append(b.Txs, tx)
 		}
 		next, _, err := state.Apply(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		snapshot = seal(next)
 		next.Settle()
 		state = next
@@ -95,9 +92,7 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 	state, snapshot := sealed(t)
 	back := reopened(t, snapshot, state)
 	want, err := state.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := back.Record(); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("record %s, %v, want %s", got, err, want)
 	}
@@ -153,14 +148,10 @@ func TestVectorsOfSnapshots(t *testing.T) {
 		hex.EncodeToString(m.State[:]), hex.EncodeToString(m.Encode()), hex.EncodeToString(root[:]), hex.EncodeToString(appHash[:]),
 	}}}
 	after, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path, after := filepath.Join("..", "..", "..", "spec", "vectors", "snapshots.json"), append(after, '\n')
 	if os.Getenv("UPDATE_VECTORS") != "" {
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, after, 0o644))
 	}
 	if before, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("snapshots.json is not what the implementation gives, %v: UPDATE_VECTORS=1 rewrites it, git diff shows what differs", err)
@@ -252,9 +243,7 @@ func TestALargeSnapshotComesInChunks(t *testing.T) {
 	}
 	for i := range m.Chunks {
 		chunk := order.Chunk(snapshot.Body, i)
-		if err := m.Check(i, chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Check(i, chunk))
 		if m.Check(i, chunk[1:]) == nil || m.Check((i+1)%3, chunk) == nil || m.Check(3, chunk) == nil || m.Check(-1, chunk) == nil {
 			t.Errorf("chunk %d passes shortened, or for another", i)
 		}
@@ -298,17 +287,13 @@ func crowded(t testing.TB, count int) *order.State {
 		accepted = append(accepted, order.Accepted{ID: id, ValidUntil: 11 + random.Uint64N(2000)})
 	}
 	record, err := state.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if state, err = order.Restore(record, state.Registries(), state.Clients(), slices.Values(accepted)); err != nil {
 		t.Fatal(err)
 	}
 	for h := range int64(10) {
 		next, _, err := state.Apply(order.Block{Height: h + 1, Hash: wire.Hash{byte(h)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		next.Settle()
 		state = next
 	}

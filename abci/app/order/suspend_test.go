@@ -5,6 +5,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -23,9 +24,7 @@ func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 			b.Txs = append(b.Txs, opened(t, registry, r))
 		}
 		next, result, err := state.Apply(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		next.Settle()
 		state = next
 		return result
@@ -58,9 +57,7 @@ func TestWhatASuspendedClientSendsIsBounded(t *testing.T) {
 		opened(t, registry, bundle(10, 3)), opened(t, registry, bundle(20, 3)), opened(t, registry, bundle(30, 3)), opened(t, registry, c.Bundle(1, c.Proposal(1, 1, 100))),
 	}}
 	next, result, err := state.Apply(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(next.Added())-before != 6 || len(result.Refused) != 10 || result.Ordered != nil {
 		t.Fatalf("%d are remembered, %d refused, want 6 of 10", len(next.Added())-before, len(result.Refused))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -42,9 +43,7 @@ func TestTranscripts(t *testing.T) {
 
 func playFile(t *testing.T, file string) {
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &player{t: t}
 	var out strings.Builder
 	for i, section := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
@@ -61,9 +60,7 @@ func playFile(t *testing.T, file string) {
 		fmt.Fprintf(&out, "%s\n----\n%s\n\n", input, strings.TrimSpace(got))
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644))
 	}
 }
 

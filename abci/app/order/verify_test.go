@@ -7,6 +7,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/app/order/ordertest"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -23,9 +24,7 @@ func candidate(t testing.TB, c *ordertest.Consortium, r *order.Registry, nonce u
 		b.Transactions[i].Proposal.Signature[40] ^= 1
 	}
 	out, err := r.Candidate(c.SignBundle(0, b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -67,9 +68,7 @@ func TestANewChainIsBounded(t *testing.T) {
 		}
 		home := config.Home(filepath.Join(dir, "acme"))
 		_, founded, err := home.LoadGenesis()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		kept, err := config.Load(string(home))
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/chainify-db/chainify/abci/app/order"
 	"github.com/chainify-db/chainify/abci/comet/remote"
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -66,9 +67,7 @@ func consortium(t *testing.T, keys map[string][2]byte) *order.Registry {
 		})
 	}
 	r, err := record.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -143,9 +142,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"a line that is no node id": {string(other) + "\nacme.example\n", "not a member"},
 		"too large a file":          {string(other) + "\n" + strings.Repeat("#\n", 64<<10), "not a member"},
 	} {
-		if err := os.WriteFile(home.Path("admitted"), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(home.Path("admitted"), []byte(c.text), 0o600))
 		step(what, other, vouchBy("echo", other, echo), c.want)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "admitted") {
@@ -184,9 +181,7 @@ func TestANodeThatStopsLetsNobodyIn(t *testing.T) {
 		Named:    func() (map[string]bool, error) { return nil, nil },
 	})
 	knocks := func() error { return a.Filter(nil, &knocking{id: member, shows: vouchBy("bolt", member, 3)}) }
-	if err := knocks(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, knocks())
 	stops = true
 	if err := knocks(); !errors.Is(err, errStops) {
 		t.Errorf("a node that stops: %v, want %v", err, errStops)
@@ -229,17 +224,13 @@ func TestANodeIsLetInByItsNameAlone(t *testing.T) {
 	if err := d.AdmitsID(stranger); err == nil {
 		t.Error("a stranger is let in")
 	}
-	if err := os.WriteFile(home.Path("admitted"), []byte(string(stranger)+" # by word of mouth\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(home.Path("admitted"), []byte(string(stranger)+" # by word of mouth\n"), 0o600))
 	if err := d.AdmitsID(stranger); err != nil {
 		t.Errorf("a node that the operator names: %v", err)
 	}
 	// An organisation that was seen, and is in the registry no more.
 	gone := vouchBy("gone", peer, 9)
-	if err := d.keep(peer, "", gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.keep(peer, "", gone))
 	if err := d.AdmitsID(peer); err == nil || !strings.Contains(err.Error(), "not a member") {
 		t.Errorf("a peer whose organisation left: %v", err)
 	}

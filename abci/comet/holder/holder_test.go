@@ -22,6 +22,7 @@ import (
 	"github.com/cometbft/cometbft/types"
 
 	"github.com/chainify-db/chainify/abci/comet/signer"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -52,7 +53,7 @@ func serve(t *testing.T, chainID string, users []uint32, keys ...Key) (address s
 	dir := t.TempDir()
 	path := filepath.Join(dir, "keys.sock")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	must(t, err)
+	must.Do(t, err)
 	s := &Server{
 		ChainID: chainID, Users: users, Keys: func() ([]Key, error) { return keys, nil }, Log: slog.New(slog.DiscardHandler),
 		Validator: func(k Key) (types.PrivValidator, error) {
@@ -67,7 +68,7 @@ func serve(t *testing.T, chainID string, users []uint32, keys ...Key) (address s
 	go func() { done <- s.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, <-done)
+		must.Do(t, <-done)
 	})
 	return "unix://" + path
 }
@@ -119,14 +120,14 @@ func TestWithoutAGenesisKeysSignPartsAlone(t *testing.T) {
 	gateway, validator := newKey(Gateway, 1), newKey(Validator, 2)
 	address := serve(t, "", me(), gateway, validator)
 	listed, err := List(address)
-	must(t, err)
+	must.Do(t, err)
 	if len(listed) != 2 || listed[0].Kind != Gateway || !listed[1].Public.Equal(validator.Public()) {
 		t.Fatalf("listed %v", listed)
 	}
 	for _, key := range listed {
 		s := Signer(address, key.Public)
 		_, err := s.Sign(nil, []byte(partDomain+"…"), crypto.Hash(0))
-		must(t, err)
+		must.Do(t, err)
 		if _, err := s.Sign(nil, wire.NodeSignBytes("trade", "acme", "id"), crypto.Hash(0)); err == nil {
 			t.Errorf("a %v key signed for a node", key.Kind)
 		}
@@ -150,8 +151,8 @@ func TestTwoNodesGetOneVoteOfAStep(t *testing.T) {
 	key := newKey(Validator, 2)
 	address := serve(t, "trade", me(), key)
 	first, second := OpenValidator(address, key.Public()), OpenValidator(address, key.Public())
-	must(t, first.SignVote("trade", vote(5, 1)))
-	must(t, second.SignVote("trade", vote(5, 1)))
+	must.Do(t, first.SignVote("trade", vote(5, 1)))
+	must.Do(t, second.SignVote("trade", vote(5, 1)))
 	if err := second.SignVote("trade", vote(5, 2)); err == nil || !strings.Contains(err.Error(), "something else was signed") {
 		t.Errorf("two votes of a step: %v", err)
 	}
@@ -161,7 +162,7 @@ func TestTwoNodesGetOneVoteOfAStep(t *testing.T) {
 	if err := second.SignVote("other", vote(6, 1)); err == nil {
 		t.Error("a vote of another chain was signed")
 	}
-	must(t, second.SignVote("trade", vote(6, 2)))
+	must.Do(t, second.SignVote("trade", vote(6, 2)))
 	if _, err := Signer(address, key.Public()).Sign(nil, wire.NodeSignBytes("trade", "acme", "id"), crypto.Hash(0)); err == nil {
 		t.Error("a validator key signed a gateway's message")
 	}
@@ -193,7 +194,7 @@ func TestFailureOfTheTokenIsToldAndEnds(t *testing.T) {
 	}
 	failure = nil
 	_, err := gateway.Sign(nil, message, crypto.Hash(0))
-	must(t, err)
+	must.Do(t, err)
 }
 
 // Frames out of bounds, unknown operations and cut requests are refused or end the connection. They
@@ -209,10 +210,10 @@ func TestMalformedRequestsHarmNothing(t *testing.T) {
 		"another's key": head(33, append([]byte{opSign}, make32()...)...),
 	} {
 		c, err := net.Dial("unix", pathOf(address))
-		must(t, err)
-		must(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+		must.Do(t, err)
+		must.Do(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 		_, err = c.Write(request)
-		must(t, err)
+		must.Do(t, err)
 		first, rest, err := readFrame(c, answerBytesMax)
 		if err == nil && first != refused {
 			t.Errorf("%s: answered %x", name, rest)
@@ -220,10 +221,10 @@ func TestMalformedRequestsHarmNothing(t *testing.T) {
 		if err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%s: %v", name, err)
 		}
-		must(t, c.Close())
+		must.Do(t, c.Close())
 	}
 	_, err := List(address)
-	must(t, err)
+	must.Do(t, err)
 }
 
 func FuzzDecodeKeys(f *testing.F) {
@@ -242,11 +243,4 @@ func FuzzDecodeKeys(f *testing.F) {
 			t.Errorf("%x is read as %x", list, again)
 		}
 	})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 )
 
@@ -63,9 +64,7 @@ func turnOf(t *testing.T, text string) turn {
 	at, proposer, _ := strings.Cut(text, " ")
 	height, round, _ := strings.Cut(at, "/")
 	h, err := strconv.ParseInt(height, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := strconv.ParseInt(round, 10, 32)
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +167,7 @@ func newConsortium(t *testing.T) *consortium {
 	for range 4 {
 		key := types.NewMockPV()
 		public, err := key.GetPubKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.keys[string(public.Address())] = key
 		all = append(all, types.NewValidator(public, 1))
 	}
@@ -195,9 +192,7 @@ func (c *consortium) precommit(t *testing.T, of types.BlockID, count int) {
 			ValidatorAddress: v.Address, ValidatorIndex: int32(i),
 		}
 		p := vote.ToProto()
-		if err := c.keys[string(v.Address)].SignVote(chainID, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.keys[string(v.Address)].SignVote(chainID, p))
 		vote.Signature = p.Signature
 		if added, err := rs.Votes.AddVote(vote, "", false); !added || err != nil {
 			t.Fatalf("vote added: %t, %v", added, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/cosmos/gogoproto/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -26,9 +27,7 @@ var rowsAsked = backend.Ranges{Bits: 5, List: []uint32{24, 31}}
 func TestAGreedyAskerDoesNotKeepOthersFromBeingTold(t *testing.T) {
 	b := newBench(t, 4, nil)
 	greedy, err := b.read(0, 3, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	second, err := b.read(1, 3, 7)
 	if err != nil {
 		t.Fatalf("a second organisation finds no place beside one: %v", err)
@@ -68,9 +67,7 @@ func TestASessionIsBoundedInTimeAndWork(t *testing.T) {
 	b.databases[1].tables = []backend.TableState{{Table: "public.a"}}
 	b.databases[1].rows = [][]byte{{1}}
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	read := func() error { return from.Rows(b.ctx, "public.a", rowsAsked, func([]byte) error { return nil }) }
 	for i := range scansMax {
 		if err := read(); err != nil {
@@ -87,9 +84,7 @@ func TestASessionIsBoundedInTimeAndWork(t *testing.T) {
 func TestEveryOpenIsSigned(t *testing.T) {
 	b := newBench(t, 2, nil)
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = from.ask(b.ctx, testLimit, &wire.StateRequest{Body: &wire.StateRequest_Open{Open: &wire.StateOpen{
 		Block: 7, Hash: make([]byte, 32), Organisation: "o0", Signature: make([]byte, 64),
 	}}})
@@ -120,9 +115,7 @@ func TestATellerThatDawdlesIsGivenUp(t *testing.T) {
 	}
 	b.reactors[1].opt.BytesPerSecond = 1 // a page, then the next in days
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := from.Rows(b.ctx, "public.a", rowsAsked, func([]byte) error { return nil }); err == nil || b.ctx.Err() != nil {
 		t.Fatalf("waited for: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cosmos/gogoproto/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -179,9 +180,7 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 	d.digests = []backend.RangeDigest{{Range: 24, Rows: 2, Digest: wire.Hash{1}}, {Range: 31, Rows: 1, Digest: wire.Hash{2}}}
 	d.rows = [][]byte{[]byte("one"), {}, bytes.Repeat([]byte("long"), wire.StatePageBytesMax), []byte("last")}
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := from.Tables(); fmt.Sprint(got) != fmt.Sprint(d.tables) || from.organisation != "o1" {
 		t.Fatalf("told %v by %s", got, from.organisation)
 	}
@@ -213,9 +212,7 @@ func TestBlocksAreToldAsTheyAreThere(t *testing.T) {
 	d := b.databases[1]
 	d.rows = [][]byte{[]byte("header"), bytes.Repeat([]byte("long"), wire.StatePageBytesMax), []byte("last")}
 	organisation, from, err := b.reactors[0].ReadPast(b.ctx, b.node(1), 7, wire.Hash{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 2 { // again in one session
 		var parts [][]byte
 		err := from.Block(b.ctx, 7, wire.Hash{2}, func(part []byte) error {
@@ -237,17 +234,13 @@ func TestBlocksAreToldAsTheyAreThere(t *testing.T) {
 func TestASessionTellsWhatItWasOpenedFor(t *testing.T) {
 	b := newBench(t, 2, nil)
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := from.Block(b.ctx, 7, wire.Hash{2}, func([]byte) error { return nil }); err == nil {
 		t.Fatal("a session for rows tells a block")
 	}
 	b.until("the session ends", func() bool { return b.databases[1].open.Load() == 0 })
 	_, past, err := b.reactors[0].ReadPast(b.ctx, b.node(1), 9, wire.Hash{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := past.(backend.Reading).Rows(b.ctx, "public.a", backend.Ranges{Bits: 5, List: []uint32{24, 31}}, func([]byte) error { return nil }); err == nil {
 		t.Fatal("a session for blocks tells rows")
 	}
@@ -310,9 +303,7 @@ func TestAPeerThatGoesEndsBothSides(t *testing.T) {
 	b := newBench(t, 2, nil)
 	b.databases[1].gate = make(chan struct{})
 	from, err := b.read(0, 1, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := from.Digests(b.ctx, "public.a", backend.Ranges{Bits: 2, List: []uint32{3}}, 5)

@@ -15,6 +15,7 @@ import (
 	"github.com/cosmos/gogoproto/types"
 
 	"github.com/chainify-db/chainify/abci/backend"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -135,9 +136,7 @@ func FuzzAskedRequests(f *testing.F) {
 		defer cancel()
 		r := &Reactor{opt: Options{BytesPerSecond: 1 << 40, Backend: d}}
 		tell := &telling{reactor: r, session: &session{ctx: ctx}, opened: &wire.StateOpen{Block: 7, Hash: append([]byte{2}, make([]byte, 31)...), Past: past}, looks: map[string]int{}}
-		if err := tell.open(ctx, tell.opened); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tell.open(ctx, tell.opened))
 		defer tell.close()
 		for n := range 2 * scansMax {
 			a, err := tell.answer(m.GetRequest())

@@ -21,6 +21,8 @@ import (
 	jsonrpc "github.com/cometbft/cometbft/rpc/jsonrpc/types"
 	"github.com/cometbft/cometbft/types"
 	"github.com/gorilla/websocket"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // limit is how long something may take that happens at once on a quiet machine.
@@ -50,9 +52,7 @@ func (a *application) Commit(context.Context, *abci.RequestCommit) (*abci.Respon
 func place(t *testing.T) (address, path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-remote")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path = filepath.Join(dir, "s")
 	return "unix://" + path, path
@@ -62,9 +62,7 @@ func place(t *testing.T) (address, path string) {
 func serve(t *testing.T, app abci.Application, address string) *atomic.Int64 {
 	t.Helper()
 	l, err := Listen(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s, connected := NewServer(app, slog.New(slog.DiscardHandler)), new(atomic.Int64)
 	s.Connected = func(n int) { connected.Store(int64(n)) }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,9 +85,7 @@ func serve(t *testing.T, app abci.Application, address string) *atomic.Int64 {
 func connect(t *testing.T, address string) abcicli.Client {
 	t.Helper()
 	c := abcicli.NewSocketClient(address, true)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	t.Cleanup(func() { _ = c.Stop() })
 	return c
 }
@@ -151,16 +147,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 	connected := serve(t, &application{}, address)
 	for range connectionsMax {
 		c, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 	}
 	eventually(t, "all are connected", func() bool { return connected.Load() == connectionsMax })
 	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(limit))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -173,9 +165,7 @@ func TestARequestIsBounded(t *testing.T) {
 	address, path := place(t)
 	connected := serve(t, &application{}, address)
 	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	eventually(t, "connected", func() bool { return connected.Load() == 1 })
 	if _, err := c.Write([]byte{0xff, 0xff, 0xff, 0xff, 0x07}); err != nil { // 2 GiB
@@ -188,9 +178,7 @@ func TestARequestIsBounded(t *testing.T) {
 func TestASocketThatIsLeftIsTakenOver(t *testing.T) {
 	address, path := place(t)
 	left, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	Unstick(address)
 	if _, err := os.Stat(path); err != nil {
@@ -199,9 +187,7 @@ func TestASocketThatIsLeftIsTakenOver(t *testing.T) {
 	if _, err := Listen(address); err == nil {
 		t.Fatal("listening where another process does")
 	}
-	if err := left.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, left.Close())
 	l, err := Listen(address)
 	if err != nil {
 		t.Fatalf("a socket that is left: %v", err)
@@ -214,9 +200,7 @@ func rpc(t *testing.T, answers map[string]string) *Client {
 	t.Helper()
 	address, path := place(t)
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request jsonrpc.RPCRequest
 		body, _ := io.ReadAll(r.Body)
@@ -229,9 +213,7 @@ func rpc(t *testing.T, answers map[string]string) *Client {
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	c, err := NewClient(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -283,14 +265,10 @@ func TestAnotherBlockIsNoAnswer(t *testing.T) {
 func TestVotesComeFromTheEvents(t *testing.T) {
 	vote := &types.Vote{Type: 2, Height: 7, Round: 1, ValidatorAddress: make([]byte, 20), Signature: []byte{1}, Extension: []byte("effects"), ExtensionSignature: []byte{2, 3}}
 	event, err := cmtjson.Marshal(&core.ResultEvent{Query: "tm.event='Vote'", Data: types.EventDataVote{Vote: vote}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	address, path := place(t)
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
 		if err != nil {
@@ -308,9 +286,7 @@ func TestVotesComeFromTheEvents(t *testing.T) {
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	c, err := NewClient(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var heard []*types.Vote
 	err = c.Votes(context.Background(), func(v *types.Vote) { heard = append(heard, v) })
 	if err == nil || !strings.Contains(err.Error(), "slow") {

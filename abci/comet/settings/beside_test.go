@@ -9,19 +9,16 @@ import (
 	comet "github.com/cometbft/cometbft/config"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // besideHome is a home with a short path: that of a socket is bounded.
 func besideHome(t *testing.T) config.Home {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := config.Home(dir).Create(config.Default("acme")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, config.Home(dir).Create(config.Default("acme")))
 	return config.Home(dir)
 }
 
@@ -29,9 +26,7 @@ func TestCometBFTBesideIsSetForChainify(t *testing.T) {
 	home, c := besideHome(t), config.Default("acme")
 	c.Network.RPCListen = "127.0.0.1:26657"
 	out, err := Beside(c, home, "acme 00:xx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	data := "unix://" + home.Path("data") + "/cometbft-"
 	for what, pair := range map[string][2]string{
 		"moniker": {out.Moniker, "acme 00:xx"}, "application": {out.ProxyApp, data + "application.sock"},
@@ -67,9 +62,7 @@ func TestTheFileOfCometBFTIsWrittenOnce(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	text, err := os.ReadFile(home.CometFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if lines := "filter_peers = true"; !strings.Contains(string(text), lines) || !strings.Contains(string(text), "version = \""+comet.DefaultConfig().Version) {
 		t.Errorf("the file lacks %q or its version", lines)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/chainify-db/chainify/abci/config"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -12,9 +13,7 @@ import (
 func TestCometConfiguration(t *testing.T) {
 	c := config.Default("acme")
 	out, err := Inside(c, "/home/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, right := range map[string]bool{
 		"no empty blocks": !out.Consensus.CreateEmptyBlocks, "a commit is not waited for": out.Consensus.SkipTimeoutCommit,
 		"restarts in a quiet network": out.Consensus.DoubleSignCheckHeight == 0,
@@ -53,9 +52,7 @@ func TestTimingOfEachMode(t *testing.T) {
 		want := common
 		change(&want)
 		c := config.Default("acme")
-		if err := c.Tune(mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Tune(mode))
 		if got := timingOf(t, c); got != want {
 			t.Errorf("%s: %+v\nwant %+v", mode, got, want)
 		}
@@ -90,9 +87,7 @@ gather = "1ms"`))
 func timingOf(t *testing.T, c config.Config) timing {
 	t.Helper()
 	out, err := Inside(c, "/home/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	n := out.Consensus
 	return timing{

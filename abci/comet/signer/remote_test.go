@@ -10,6 +10,8 @@ import (
 	"github.com/cometbft/cometbft/privval"
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // liar signs for another block than it is asked for, when lies is set.
@@ -38,13 +40,9 @@ func signedBy(t *testing.T, key types.PrivValidator) *Key {
 	socket := filepath.Join(t.TempDir(), "signer.sock")
 	server := privval.NewSignerServer(privval.NewSignerDialerEndpoint(cmtlog.NewNopLogger(), privval.DialUnixFn(socket),
 		privval.SignerDialerEndpointConnRetries(1000), privval.SignerDialerEndpointRetryWaitInterval(10*time.Millisecond)), "trade", key)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	remote, err := OpenRemote("unix://"+socket, "trade", cmtlog.NewNopLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = remote.Close(); _ = server.Stop() })
 	return remote
 }

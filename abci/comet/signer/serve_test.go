@@ -11,6 +11,8 @@ import (
 	cmtlog "github.com/cometbft/cometbft/libs/log"
 	"github.com/cometbft/cometbft/privval"
 	"github.com/cometbft/cometbft/types"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 const patience = 30 * time.Second
@@ -19,17 +21,11 @@ const patience = 30 * time.Second
 func asks(t *testing.T, path string, key types.PrivValidator) (end func()) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	endpoint := privval.NewSignerListenerEndpoint(cmtlog.NewNopLogger(), privval.NewUnixListener(l))
 	client, err := privval.NewSignerClient(endpoint, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.WaitForConnection(patience); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, client.WaitForConnection(patience))
 	public, err := client.GetPubKey()
 	want, _ := key.GetPubKey()
 	if err != nil || !public.Equals(want) {
@@ -45,9 +41,7 @@ func asks(t *testing.T, path string, key types.PrivValidator) (end func()) {
 // A node that was started again is signed for as before.
 func TestTheSignerFollowsItsNode(t *testing.T) {
 	dir, err := os.MkdirTemp("", "chainify-signer") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path, key := filepath.Join(dir, "s"), types.NewMockPV()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,6 +19,7 @@ import (
 	cmtproto "github.com/cometbft/cometbft/proto/tendermint/types"
 	"github.com/cometbft/cometbft/types"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/seeded"
 	"github.com/chainify-db/chainify/abci/wire"
 )
@@ -41,9 +42,7 @@ func (p place) comet() *privval.FilePV { return privval.LoadFilePV(p.key, p.stat
 func (p place) open(t testing.TB) *Signer {
 	t.Helper()
 	s, err := Open(p.comet(), p.state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = s.Close() }) // tests close some of them
 	return s
 }
@@ -83,9 +82,9 @@ func TestSignerDecidesAsCometBFT(t *testing.T) {
 	for n := range 1500 {
 		switch random.IntN(40) {
 		case 0:
-			must(t, s.Close())
+			must.Do(t, s.Close())
 			if random.IntN(2) == 0 {
-				must(t, GiveBack(ours.comet(), ours.state))
+				must.Do(t, GiveBack(ours.comet(), ours.state))
 			}
 			s, comet = ours.open(t), theirs.comet()
 		case 1, 2, 3, 4:
@@ -119,11 +118,11 @@ func TestADamagedRecordIsRefused(t *testing.T) {
 		p := newPlace(t)
 		s := p.open(t)
 		for h := int64(1); h <= last; h++ {
-			must(t, s.SignVote(chain, precommit(h)))
+			must.Do(t, s.SignVote(chain, precommit(h)))
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 		good, err := os.ReadFile(Path(p.state))
-		must(t, err)
+		must.Do(t, err)
 		for _, at := range []int{0, pageBytes} {
 			for cut := 0; cut < recordBytes; cut += 29 {
 				zeroed := slices.Concat(good[:at+cut], make([]byte, recordBytes-cut), good[at+recordBytes:])
@@ -133,15 +132,15 @@ func TestADamagedRecordIsRefused(t *testing.T) {
 					if slices.Equal(file, good) {
 						continue // the end of a record is zeros
 					}
-					must(t, os.WriteFile(Path(p.state), file, 0o600))
+					must.Do(t, os.WriteFile(Path(p.state), file, 0o600))
 					if again, err := Open(p.comet(), p.state); err == nil || !strings.Contains(err.Error(), "damaged") {
 						t.Fatalf("%d signed, %s %d of the record at %d: %v, %v", last, name, cut, at, again, err)
 					}
 				}
 			}
 		}
-		must(t, os.WriteFile(Path(p.state), good, 0o600))
-		must(t, p.open(t).Close())
+		must.Do(t, os.WriteFile(Path(p.state), good, 0o600))
+		must.Do(t, p.open(t).Close())
 	}
 }
 
@@ -149,7 +148,7 @@ func TestADamagedRecordIsRefused(t *testing.T) {
 func TestSignatureThatIsNotKeptStays(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
-	must(t, s.SignVote(chain, precommit(1)))
+	must.Do(t, s.SignVote(chain, precommit(1)))
 	file := s.file
 	s.file = full{}
 	v := precommit(2)
@@ -157,7 +156,7 @@ func TestSignatureThatIsNotKeptStays(t *testing.T) {
 		t.Fatalf("signed on a full disk: %v, %x", err, v.Signature)
 	}
 	s.file = file
-	must(t, s.SignVote(chain, vote(2, 0, cmtproto.PrecommitType, 2, 3)))
+	must.Do(t, s.SignVote(chain, vote(2, 0, cmtproto.PrecommitType, 2, 3)))
 }
 
 type full struct{}
@@ -170,42 +169,42 @@ func (full) close() error    { return nil }
 func TestFilesChangeHands(t *testing.T) {
 	p := newPlace(t)
 	comet := p.comet()
-	must(t, comet.SignVote(chain, precommit(3)))
+	must.Do(t, comet.SignVote(chain, precommit(3)))
 	stale, err := os.ReadFile(p.state)
-	must(t, err)
+	must.Do(t, err)
 	s := p.open(t)
 	if err := s.SignVote(chain, vote(3, 0, cmtproto.PrecommitType, 2, 3)); err == nil {
 		t.Error("the last signature of CometBFT's file was not taken over")
 	}
-	must(t, s.SignVote(chain, precommit(4)))
-	must(t, s.Close())
+	must.Do(t, s.SignVote(chain, precommit(4)))
+	must.Do(t, s.Close())
 	if err := p.comet().SignVote(chain, precommit(9)); err == nil {
 		t.Error("CometBFT's signer signs beside the other file")
 	}
 	slotsThen, err := os.ReadFile(Path(p.state))
-	must(t, err)
+	must.Do(t, err)
 
-	must(t, os.WriteFile(p.state, stale, 0o600)) // as if CometBFT's state was never marked
+	must.Do(t, os.WriteFile(p.state, stale, 0o600)) // as if CometBFT's state was never marked
 	s = p.open(t)
 	if s.last.Height != 4 {
 		t.Errorf("height %d, want the newer 4", s.last.Height)
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 
-	must(t, GiveBack(p.comet(), p.state))
+	must.Do(t, GiveBack(p.comet(), p.state))
 	comet = p.comet()
 	if err := comet.SignVote(chain, vote(4, 0, cmtproto.PrecommitType, 2, 4)); err == nil {
 		t.Error("given back, another vote of height 4 is signed")
 	}
-	must(t, comet.SignVote(chain, precommit(5)))
-	must(t, os.WriteFile(Path(p.state), slotsThen, 0o600)) // as if it was never removed
-	must(t, GiveBack(p.comet(), p.state))
+	must.Do(t, comet.SignVote(chain, precommit(5)))
+	must.Do(t, os.WriteFile(Path(p.state), slotsThen, 0o600)) // as if it was never removed
+	must.Do(t, GiveBack(p.comet(), p.state))
 	if h := p.comet().LastSignState.Height; h != 5 {
 		t.Errorf("height %d, want the newer 5", h)
 	}
 	s = p.open(t)
-	must(t, s.Close())
-	must(t, os.Remove(Path(p.state)))
+	must.Do(t, s.Close())
+	must.Do(t, os.Remove(Path(p.state)))
 	if _, err := Open(p.comet(), p.state); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("without any last signature: %v", err)
 	}
@@ -217,20 +216,20 @@ func TestFilesChangeHands(t *testing.T) {
 func TestDamagedFileIsRefused(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
-	must(t, s.SignVote(chain, precommit(1)))
-	must(t, s.SignVote(chain, precommit(2)))
-	must(t, s.Close())
+	must.Do(t, s.SignVote(chain, precommit(1)))
+	must.Do(t, s.SignVote(chain, precommit(2)))
+	must.Do(t, s.Close())
 	good, err := os.ReadFile(Path(p.state))
-	must(t, err)
+	must.Do(t, err)
 	older, err := (&Last{Height: 1, SignBytes: []byte{1}, Signature: []byte{1}}).encode(5)
-	must(t, err)
+	must.Do(t, err)
 	for name, content := range map[string][]byte{
 		"both records": make([]byte, fileBytes), "its end": good[:fileBytes-1], "more than its end": append(slices.Clone(good), 0),
 		"nothing":                 {},
 		"records that contradict": slices.Concat(good[:pageBytes], older, good[pageBytes+recordBytes:]),
 		"records in wrong places": slices.Concat(good[pageBytes:], good[:pageBytes]),
 	} {
-		must(t, os.WriteFile(Path(p.state), content, 0o600))
+		must.Do(t, os.WriteFile(Path(p.state), content, 0o600))
 		if s, err := Open(p.comet(), p.state); err == nil {
 			t.Errorf("%s: opened, last signature of height %d", name, s.last.Height)
 		}
@@ -248,7 +247,7 @@ func TestSignerThatIsKilled(t *testing.T) {
 	p := place{filepath.Join(dir, "key.json"), filepath.Join(dir, "priv_validator_state.json")}
 	s := p.open(t)
 	for h := s.last.Height + 1; ; h++ {
-		must(t, s.SignVote(chain, precommit(h)))
+		must.Do(t, s.SignVote(chain, precommit(h)))
 		fmt.Printf("signed %d\n", h)
 	}
 }
@@ -260,17 +259,17 @@ func TestKilledSignerKnowsWhatItGaveOut(t *testing.T) {
 		child := exec.Command(os.Args[0], "-test.run=^TestSignerThatIsKilled$", "-test.timeout=1m")
 		child.Env = append(os.Environ(), killedState+"="+filepath.Dir(p.state))
 		out, err := child.StdoutPipe()
-		must(t, err)
-		must(t, child.Start())
+		must.Do(t, err)
+		must.Do(t, child.Start())
 		var told int64
 		lines := bufio.NewScanner(out)
 		for left := 1 + random.IntN(50); lines.Scan(); left-- {
 			if text, ok := strings.CutPrefix(lines.Text(), "signed "); ok {
 				told, err = strconv.ParseInt(text, 10, 64)
-				must(t, err)
+				must.Do(t, err)
 			}
 			if left == 0 {
-				must(t, child.Process.Kill())
+				must.Do(t, child.Process.Kill())
 			}
 		}
 		_ = child.Wait() // killed
@@ -278,7 +277,7 @@ func TestKilledSignerKnowsWhatItGaveOut(t *testing.T) {
 		if s.last.Height < told || told == 0 {
 			t.Fatalf("the last signature is of height %d, and one of %d was given out", s.last.Height, told)
 		}
-		must(t, s.Close())
+		must.Do(t, s.Close())
 	}
 }
 
@@ -296,7 +295,7 @@ func FuzzRecord(f *testing.F) {
 				continue
 			}
 			again, err := l.encode(number)
-			must(t, err)
+			must.Do(t, err)
 			if !slices.Equal(again, input) {
 				t.Fatalf("%x is another spelling of %x", input, again)
 			}
@@ -311,13 +310,6 @@ func sealed(record []byte) []byte {
 	copy(out, magic)
 	copy(out[sumAt:], checksum(out))
 	return out
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A vote's extension is signed by the bytes that auditors check without CometBFT.

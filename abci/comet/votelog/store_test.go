@@ -6,6 +6,7 @@ import (
 
 	dbm "github.com/cometbft/cometbft-db"
 
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -21,9 +22,7 @@ func TestOwnVotesOutliveTheProcess(t *testing.T) {
 	for number := uint64(1); number <= all; number++ {
 		for _, hash := range []byte{1, 2} { // the first word counts
 			v := vote(number, hash)
-			if err := o.Keep(v.Encode()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, o.Keep(v.Encode()))
 		}
 	}
 	if err := o.Keep([]byte{1}); err == nil {

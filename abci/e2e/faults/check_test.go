@@ -8,6 +8,7 @@ import (
 
 	"github.com/chainify-db/chainify/abci/canonical"
 	"github.com/chainify-db/chainify/abci/e2e/harness"
+	"github.com/chainify-db/chainify/abci/must"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -162,18 +163,14 @@ func TestEachKindOfOutcomeHasToBeSeen(t *testing.T) {
 func TestWriteSetsNameTheirAttempt(t *testing.T) {
 	integer := func(n int64) canonical.Value { return canonical.Value{Tag: canonical.Integer, Number: n} }
 	key, err := canonical.AppendRow(nil, []canonical.Column{{Ordinal: 1, Value: integer(12)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set := wire.WriteSet{Isolation: wire.ReadCommitted, Tables: []string{"public.checking", counters}}
 	for i := range set.Tables {
 		attempt, number := integer(int64(700+i)), integer(3)
 		change := wire.RowChange{Table: uint16(i), Op: 'U', Row: key}
 		for ordinal, v := range map[uint16]*canonical.Value{2: &number, attemptOrdinal: &attempt} {
 			value, err := v.Append(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			change.Cells = append(change.Cells, wire.Cell{Ordinal: ordinal, Value: value})
 		}
 		slices.SortFunc(change.Cells, func(a, b wire.Cell) int { return int(a.Ordinal) - int(b.Ordinal) })

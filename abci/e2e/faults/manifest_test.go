@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
@@ -20,9 +22,7 @@ func TestRandomManifestsAreValidAndRepeatable(t *testing.T) {
 			t.Fatalf("seed %d gives two manifests", seed)
 		}
 		text, err := m.Format()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		read, err := Parse(text)
 		if err != nil || !reflect.DeepEqual(m, read) {
 			t.Fatalf("seed %d is read back as %+v, %v; want %+v\n%s", seed, read, err, m, text)
@@ -56,9 +56,7 @@ func TestManifestsAreValidAndPassAllCrashPoints(t *testing.T) {
 	points := map[string]bool{}
 	for _, path := range append(short, long...) {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		m, err := Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)

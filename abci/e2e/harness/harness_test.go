@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // newDatabases makes a network of PostgreSQL clusters alone, from the system's own tree.
@@ -16,9 +18,7 @@ func newDatabases(t *testing.T, dir string, organisations ...string) *Network {
 		t.Skip("PostgreSQL 15 is not installed in /usr/lib/postgresql/15")
 	}
 	net, err := New(context.Background(), Config{Dir: dir, PG: "/usr", Chainify: "/bin/true", Database: "bank", Organisations: organisations})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := net.Close(); err != nil {
 			t.Error(err)
@@ -31,13 +31,9 @@ func newDatabases(t *testing.T, dir string, organisations ...string) *Network {
 func serverDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chainify-harness-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	return filepath.Join(dir, "net")
 }
 
@@ -45,12 +41,8 @@ func TestKilledClusterComesBackWithItsRows(t *testing.T) {
 	ctx := context.Background()
 	net := newDatabases(t, serverDir(t), "acme")
 	acme := net.Organisation("acme")
-	if err := net.StartDatabases(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := acme.Exec(ctx, "postgres", "CREATE TABLE t (a int); INSERT INTO t VALUES (7)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, net.StartDatabases(ctx))
+	must.Do(t, acme.Exec(ctx, "postgres", "CREATE TABLE t (a int); INSERT INTO t VALUES (7)"))
 	kids := children(acme.Cluster.process.PID())
 	if len(kids) == 0 {
 		t.Fatal("a running postmaster has no children")
@@ -64,13 +56,9 @@ func TestKilledClusterComesBackWithItsRows(t *testing.T) {
 	if err := acme.Exec(ctx, "postgres", "SELECT 1"); err == nil {
 		t.Fatal("a killed cluster answers")
 	}
-	if err := acme.Cluster.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, acme.Cluster.Start(ctx))
 	conn, err := acme.Connect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close(ctx)
 	var a int
 	if err := conn.QueryRow(ctx, "SELECT a FROM t").Scan(&a); err != nil || a != 7 {
@@ -82,9 +70,7 @@ func TestNextRunEndsWhatAnEarlierOneLeft(t *testing.T) {
 	ctx := context.Background()
 	dir := serverDir(t)
 	left := newDatabases(t, dir, "acme")
-	if err := left.StartDatabases(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, left.StartDatabases(ctx))
 	newDatabases(t, dir, "acme")
 	if err := Poll(ctx, 10*time.Second, "leftover ends", func(context.Context) (bool, string, error) {
 		return !left.Organisations[0].Cluster.Running(), "postmaster still runs", nil
@@ -95,9 +81,7 @@ func TestNextRunEndsWhatAnEarlierOneLeft(t *testing.T) {
 
 func TestForeignDirectoryIsNotEmptied(t *testing.T) {
 	dir := serverDir(t)
-	if err := os.MkdirAll(filepath.Join(dir, "precious"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "precious"), 0o755))
 	_, err := New(context.Background(), Config{Dir: dir, PG: "/usr", Chainify: "/bin/true"})
 	if err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Fatalf("error %v", err)
@@ -110,28 +94,18 @@ func TestForeignDirectoryIsNotEmptied(t *testing.T) {
 func TestProcessIdOfAnotherProcessIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	account, err := ServerAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := account.Command(context.Background(), "/", "sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	path := filepath.Join(dir, "sleeper")
-	if err := writePid(path, cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writePid(path, cmd.Process.Pid))
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := os.WriteFile(path, append(text[:len(text)-1], "0\n"...), 0o600); err != nil { // another start time
 		t.Fatal(err)
 	}
-	if err := killLeftovers(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, killLeftovers(dir))
 	if _, ok := readStat(cmd.Process.Pid); !ok {
 		t.Fatal("a process with another start time was killed")
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/chainify-db/chainify/abci/e2e/isolated"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // Hosts reach each other, those of other parts do not, and all do again when the network is whole.
@@ -32,9 +33,7 @@ func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 	defer l.Close()
 	// One of an earlier run that did not end is in nobody's way.
 	other, err := NewLan(names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reaches := func(from, to string) bool {
 		err := l.host(from).within(func() error {
 			return exec.Command("bash", "-c", "exec 2>/dev/null; timeout 0.3 bash -c 'echo >/dev/tcp/"+l.host(to).address+"/9'; test $? != 124").Run()
@@ -62,17 +61,11 @@ func TestDividedNetworkLetsNothingThrough(t *testing.T) {
 	}
 	all := func(string, string) bool { return true }
 	check("at first", all)
-	if err := l.Divide([]string{"b"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Divide([]string{"b"}))
 	check("divided", func(from, to string) bool { return from != "b" && to != "b" })
-	if err := l.Divide(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Divide())
 	check("joined again", all)
-	if err := errors.Join(other.Close(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(other.Close(), l.Close()))
 	if left, err := exec.Command("ip", "-brief", "link", "show", "type", "veth").CombinedOutput(); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %s, %v", left, err)
 	}

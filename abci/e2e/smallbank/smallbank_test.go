@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 func TestLatenciesAreReadFromAllLogsOfARun(t *testing.T) {
@@ -12,9 +14,7 @@ func TestLatenciesAreReadFromAllLogsOfARun(t *testing.T) {
 	write(t, prefix+".100", "0 1 3000 2 1700000000 1\n0 2 1000 0 1700000000 2\n")
 	write(t, prefix+".100.1", "1 1 2000 5 1700000000 3\n1 2 failed 5 1700000000 4\n")
 	l, err := ReadLatencies(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(l) != 3 || l.Quantile(0) != time.Millisecond || l.Quantile(0.5) != 2*time.Millisecond || l.Quantile(1) != 3*time.Millisecond {
 		t.Fatalf("latencies %v", l)
 	}
@@ -30,9 +30,7 @@ func TestTruncatedLogLineIsAnError(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestPlainResultIsReadFromTheReport(t *testing.T) {

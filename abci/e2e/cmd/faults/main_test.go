@@ -11,22 +11,17 @@ import (
 	"testing"
 
 	"github.com/chainify-db/chainify/abci/e2e/faults"
+	"github.com/chainify-db/chainify/abci/must"
 )
 
 // The overlay fits the Go that tests are run with: another one may read its clock otherwise.
 func TestOverlayFitsThisGo(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeOverlay(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeOverlay(dir))
 	text, err := os.ReadFile(filepath.Join(dir, "overlay.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var overlay struct{ Replace map[string]string }
-	if err := json.Unmarshal(text, &overlay); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &overlay))
 	if len(overlay.Replace) != 2 {
 		t.Errorf("%d files are replaced, want 2", len(overlay.Replace))
 	}
@@ -36,9 +31,7 @@ func TestOverlayFitsThisGo(t *testing.T) {
 		}
 	}
 	now, err := os.ReadFile(filepath.Join(dir, "time.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, after, _ := strings.Cut(string(now), "\nfunc Now() Time {\n")
 	if body, _, _ := strings.Cut(after, "\n}\n"); !strings.Contains(body, "sec += *wallJump") {
 		t.Errorf("Now is\n%s", body)
@@ -50,13 +43,9 @@ func TestRunThatFailsIsReported(t *testing.T) {
 	dir := t.TempDir()
 	m := faults.Random(1, 1e9)
 	text, err := m.Format()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	manifest := filepath.Join(dir, "m.toml")
-	if err := os.WriteFile(manifest, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(manifest, text, 0o600))
 	report := filepath.Join(dir, "report.json")
 	// the child of a test would be the test again: call what the child calls, without namespaces
 	if err := command(context.Background(), []string{
@@ -68,9 +57,7 @@ func TestRunThatFailsIsReported(t *testing.T) {
 	if text, err = os.ReadFile(report); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &got))
 	if got.Passed || got.Error == "" {
 		t.Errorf("passed %t, error %q", got.Passed, got.Error)
 	}

@@ -412,7 +412,10 @@ unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
         let Some(all) = (*relation.raw()).trigdesc.as_ref() else {
             return;
         };
-        for trigger in std::slice::from_raw_parts(all.triggers, all.numtriggers as usize) {
+        // A look at a constraint may have PostgreSQL read the relation anew, and free these.
+        let all = std::slice::from_raw_parts(all.triggers, all.numtriggers as usize).iter();
+        let all = all.map(|t| (t.tgfoid, t.tgconstraint, t.tgisinternal));
+        for (function, constraint, is_internal) in all.collect::<Vec<_>>() {
             let known = |keys: &[Rc<ForeignKey>], key: &ForeignKey| {
                 keys.iter().any(|k| {
                     (k.child, k.parent) == (key.child, key.parent)
@@ -420,9 +423,9 @@ unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
                         && (k.on_delete, k.on_update) == (key.on_delete, key.on_update)
                 })
             };
-            match RI_FKey_trigger_type(trigger.tgfoid) as u32 {
+            match RI_FKey_trigger_type(function) as u32 {
                 pg_sys::RI_TRIGGER_PK | pg_sys::RI_TRIGGER_FK => {
-                    let Some(key) = foreign_key(trigger.tgconstraint) else {
+                    let Some(key) = foreign_key(constraint) else {
                         continue;
                     };
                     let own = relation.oid();
@@ -436,8 +439,8 @@ unsafe fn triggers(relation: &Relation, facts: &mut Facts) {
                         facts.referred.push(Rc::new(key));
                     }
                 }
-                _ if trigger.tgisinternal => {}
-                _ if of_the_ledger(trigger.tgfoid) => {}
+                _ if is_internal => {}
+                _ if of_the_ledger(function) => {}
                 _ => facts.open = Some("it has triggers"),
             }
         }

@@ -1,14 +1,16 @@
 //! The facts that the order of texts, and of values that hold some, depends on.
 use std::ffi::CStr;
 
-use chainify_rules::catalog::{local_collation, DEFAULT_COLLATION, OF_USERS};
+use chainify_rules::catalog::{local_collation, BY_BYTES, DEFAULT_COLLATION, OF_USERS};
 use pgrx::pg_sys;
+
+use crate::base::major::LOCALE_OF_OTHER_PROVIDERS;
 
 /// Name of the collation when its order depends on the machine's libraries; None for byte order,
 /// and for none at all.
 pub(crate) fn local(collation: pg_sys::Oid) -> Option<String> {
     local_collation(collation.to_u32(), || match collation.to_u32() {
-        DEFAULT_COLLATION => crate::base::major::default_collation(),
+        DEFAULT_COLLATION => default_collation(),
         _ => name_of(collation),
     })
 }
@@ -18,7 +20,7 @@ pub(crate) fn local(collation: pg_sys::Oid) -> Option<String> {
 pub(crate) fn letters(collation: pg_sys::Oid) -> String {
     match collation {
         pg_sys::InvalidOid | pg_sys::C_COLLATION_OID => "C".to_owned(),
-        of if of.to_u32() == DEFAULT_COLLATION => crate::base::major::default_letters(),
+        of if of.to_u32() == DEFAULT_COLLATION => default_letters(),
         of if of.to_u32() < OF_USERS => name_of(of),
         _ => String::new(),
     }
@@ -96,4 +98,51 @@ fn name_of(collation: pg_sys::Oid) -> String {
         }
         CStr::from_ptr(name).to_string_lossy().into_owned()
     }
+}
+
+/// The names of the database's own collation and of its letters.
+fn default_locale() -> (String, String) {
+    let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
+    // SAFETY: the row of this session's database, which is copied from before it is released.
+    unsafe {
+        let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
+        if row.is_null() {
+            return (String::new(), String::new());
+        }
+        let text = |column| {
+            let mut null = false;
+            let value = pg_sys::SysCacheGetAttr(cache, row, column as i16, &raw mut null);
+            let text =
+                (!null).then(|| CStr::from_ptr(pg_sys::text_to_cstring(value.cast_mut_ptr())));
+            text.unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let database = pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_database>();
+        let names = match (*database).datlocprovider as u8 {
+            b'c' => (
+                text(pg_sys::Anum_pg_database_datcollate),
+                text(pg_sys::Anum_pg_database_datctype),
+            ),
+            of => {
+                let icu = if of == b'i' { "icu " } else { "" }; // a C of its own is not by bytes
+                let name = format!("{icu}{}", text(LOCALE_OF_OTHER_PROVIDERS));
+                (name.clone(), name)
+            }
+        };
+        pg_sys::ReleaseSysCache(row);
+        names
+    }
+}
+
+/// The name of the database's own collation, or of its letters where these are not trusted.
+fn default_collation() -> String {
+    let (order, letters) = default_locale();
+    match BY_BYTES.contains(&letters.as_str()) {
+        true => order,
+        false => letters,
+    }
+}
+
+/// The name of the letters of the database's own collation.
+fn default_letters() -> String {
+    default_locale().1
 }

@@ -24,7 +24,6 @@
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
-use chainify_rules::catalog::BY_BYTES;
 use pgrx::pg_sys;
 
 #[cfg(not(feature = "pg15"))]
@@ -35,6 +34,12 @@ use crate::base::lists::nodes;
 pub(crate) const FORCES_PARALLEL: &CStr = c"force_parallel_mode";
 #[cfg(not(feature = "pg15"))]
 pub(crate) const FORCES_PARALLEL: &CStr = c"debug_parallel_query";
+
+/// The column of `pg_database` with the locale of a provider other than libc.
+#[cfg(not(feature = "pg17up"))]
+pub(crate) use pg_sys::Anum_pg_database_daticulocale as LOCALE_OF_OTHER_PROVIDERS;
+#[cfg(feature = "pg17up")]
+pub(crate) use pg_sys::Anum_pg_database_datlocale as LOCALE_OF_OTHER_PROVIDERS;
 
 /// Settings of the sessions of worker processes that not all majors have.
 pub(crate) const OF_SESSIONS: &[(&CStr, &CStr)] = &[
@@ -286,57 +291,6 @@ pub(crate) unsafe fn status_of(number: i32) -> *mut pg_sys::LocalPgBackendStatus
         #[cfg(not(feature = "pg15"))]
         return pg_sys::pgstat_get_local_beentry_by_index(number);
     }
-}
-
-/// The names of the database's own collation and of its letters.
-fn default_locale() -> (String, String) {
-    #[cfg(not(feature = "pg17up"))]
-    use pg_sys::Anum_pg_database_daticulocale as OTHERS;
-    #[cfg(feature = "pg17up")]
-    use pg_sys::Anum_pg_database_datlocale as OTHERS;
-    let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
-    // SAFETY: the row of this session's database, which is copied from before it is released.
-    unsafe {
-        let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
-        if row.is_null() {
-            return (String::new(), String::new());
-        }
-        let text = |column| {
-            let mut null = false;
-            let value = pg_sys::SysCacheGetAttr(cache, row, column as i16, &raw mut null);
-            let text =
-                (!null).then(|| CStr::from_ptr(pg_sys::text_to_cstring(value.cast_mut_ptr())));
-            text.unwrap_or_default().to_string_lossy().into_owned()
-        };
-        let database = pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_database>();
-        let names = match (*database).datlocprovider as u8 {
-            b'c' => (
-                text(pg_sys::Anum_pg_database_datcollate),
-                text(pg_sys::Anum_pg_database_datctype),
-            ),
-            of => {
-                let icu = if of == b'i' { "icu " } else { "" }; // a C of its own is not by bytes
-                let name = format!("{icu}{}", text(OTHERS));
-                (name.clone(), name)
-            }
-        };
-        pg_sys::ReleaseSysCache(row);
-        names
-    }
-}
-
-/// The name of the database's own collation, or of its letters where these are not trusted.
-pub(crate) fn default_collation() -> String {
-    let (order, letters) = default_locale();
-    match BY_BYTES.contains(&letters.as_str()) {
-        true => order,
-        false => letters,
-    }
-}
-
-/// The name of the letters of the database's own collation.
-pub(crate) fn default_letters() -> String {
-    default_locale().1
 }
 
 /// The role whose rights count for an entry of a query's range table; invalid: the current one.

@@ -183,7 +183,8 @@ pub(crate) unsafe fn start_again(kept: *mut Kept, query: *mut pg_sys::QueryDesc)
             (*context).ecxt_param_list_info = (*query).params;
         }
         show_state((*kept).query, query);
-        if (*kept).flags & pg_sys::EXEC_FLAG_SKIP_TRIGGERS as c_int == 0 {
+        // As ExecutorFinish asks: a SELECT has this flag, whatever its caller said.
+        if estate.es_top_eflags & pg_sys::EXEC_FLAG_SKIP_TRIGGERS as c_int == 0 {
             raw::AfterTriggerBeginQuery();
         }
     }
