@@ -171,7 +171,7 @@ SELECT * FROM chainify_private.trades_price;
 SET chainify.writes = 'effects';
 INSERT INTO chainify_open.trades (id, price) VALUES (9, 1);
 SELECT chainify_node.hold('public.trades', 'price', '\x', '\x', '\x');
-SELECT chainify_ledger.seal_value('public.trades', 'price', '1', '\x');
+SELECT chainify_ledger.encoded_value(1);
 CREATE TABLE chainify_private.mine (id int);
 CREATE FUNCTION chainify_open.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
 \c - postgres
@@ -192,6 +192,20 @@ CREATE VIEW test.needs AS SELECT id, price FROM chainify_open.trades;
 SELECT ok, message FROM test.deploy('ALTER TABLE trades ADD COLUMN more int');
 SELECT * FROM chainify_open.trades ORDER BY id;
 DROP VIEW test.needs;
+
+-- A dump has the values and the views.
+\! pg_dump -Fc -f private.dump regress
+\! createdb -T template0 regress_restored
+\! pg_restore --exit-on-error -d regress_restored private.dump
+\c regress_restored
+SELECT chainify.adopt_restored();
+SELECT chainify.verify_private();
+SET ROLE alice;
+SELECT id, price, note FROM chainify_open.trades ORDER BY id;
+RESET ROLE;
+\c regress
+DROP DATABASE regress_restored;
+SET client_min_messages = warning;
 
 -- An organisation outside of the circle has the bytes, and no place for the values.
 UPDATE chainify_ledger.chain SET organisation = 'delta';

@@ -241,31 +241,11 @@ CREATE FUNCTION chainify_ledger.encoded_value(value "any") RETURNS bytea
 CREATE FUNCTION chainify_ledger.value_text(encoded bytea) RETURNS text
     AS 'MODULE_PATHNAME', 'chainify_value_text' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Seals a value, given as text: keeps it in the private table and returns what the session has to hand on.
-CREATE FUNCTION chainify_ledger.seal_value(name text, column_name text, value text, salt bytea, OUT commitment bytea, OUT table_name text, OUT type text, OUT encoded bytea)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
-    SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
-DECLARE
-    s chainify_ledger.sealed;
-BEGIN
-    SELECT * INTO s FROM chainify_ledger.sealed e WHERE e.table_name IN (seal_value.name, 'public.' || seal_value.name) AND e.column_name = seal_value.column_name
-    ORDER BY e.table_name <> seal_value.name LIMIT 1;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'column "%" of table "%" is not sealed', seal_value.column_name, seal_value.name USING ERRCODE = '42704';
-    ELSIF NOT s.own THEN
-        RAISE EXCEPTION 'this organisation is not in circle "%", and may not seal values for it', s.circle USING ERRCODE = '42501';
-    END IF;
-    EXECUTE format('SELECT chainify_ledger.encoded_value(CAST($1 AS %s))', s.type) INTO encoded USING value;
-    table_name := s.table_name;
-    type := s.type;
-    commitment := chainify_ledger.commitment(s.table_name, s.column_name, s.type, salt, encoded);
-    EXECUTE format('INSERT INTO chainify_private.%I (commitment, value, salt) VALUES ($1, CAST($2 AS %s), $3)', s.private, s.type) USING commitment, value, salt;
-END
-$$;
-
 -- Seals a value in the session's own transaction, which hands it to the node when it commits. NULL stays NULL.
 CREATE FUNCTION chainify.seal("table" text, "column" text, value "any") RETURNS bytea
-    AS 'MODULE_PATHNAME', 'chainify_seal' LANGUAGE C VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp;
+    AS 'MODULE_PATHNAME', 'chainify_seal' LANGUAGE C VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+    SET extra_float_digits = 1 SET bytea_output = 'hex';
 
 -- Inserts values whose text their type reads, and that come out as the bytes that were committed to.
 CREATE FUNCTION chainify_ledger.hold_column(private text, type text, commitments bytea[], salts bytea[], vals bytea[]) RETURNS integer
@@ -434,7 +414,7 @@ GRANT SELECT ON chainify.private_missing TO chainify_reader;
 
 REVOKE ALL ON FUNCTION chainify_ledger.sealed_type, chainify_ledger.check_to_seal, chainify_ledger.lost_sealed, chainify_ledger.make_private_tables,
     chainify_ledger.key_operator, chainify_ledger.open_table, chainify_ledger.close_tables, chainify_ledger.open_tables, chainify_ledger.commitment,
-    chainify_ledger.encoded_value, chainify_ledger.value_text, chainify_ledger.seal_value, chainify_ledger.hold_column, chainify_ledger.missing_private,
+    chainify_ledger.encoded_value, chainify_ledger.value_text, chainify_ledger.hold_column, chainify_ledger.missing_private,
     chainify_node.hold_many, chainify_node.hold, chainify_node.circles, chainify_node.sealed_columns, chainify_node.missing_private, chainify_node.held_private,
     chainify.seal, chainify.is_sealed, chainify.verify_private, chainify.disclose,
     chainify_ledger.disclosed FROM PUBLIC;

@@ -1,14 +1,18 @@
 //! The functions of private values (sql/39_private.sql; spec/private.md).
+use std::rc::Rc;
+
 use chainify_codec::{decode_value, SealedColumn, SALT_BYTES};
 use chainify_ledger::node_messages::SealedValue;
 use pgrx::pg_sys::Oid;
 use pgrx::JsonB;
 
+use crate::ledger::as_of::AsOf;
 use crate::pg::base::backend::{phase, Phase};
 use crate::pg::base::encode::encoded_argument;
 use crate::pg::base::error::{OrRaise, PgError};
 use crate::pg::base::function::{cell, Answer, Call, Cell};
 use crate::pg::base::random;
+use crate::pg::base::relation::quoted;
 use crate::pg::base::rights::may_read_all_rows;
 use crate::pg::base::role::Role;
 use crate::pg::base::spi::{connected, query};
@@ -61,31 +65,93 @@ fn seal(call: &mut Call) -> Answer {
 }
 
 /// Keeps the value in this organisation's private table, whose rights the client need not have:
-/// what it keeps there is undone with its transaction, and comes back by the block.
-fn as_owner(table: &str, column: &str, value: &str, salt: &[u8]) -> SealedValue {
-    let sql = "SELECT commitment, table_name, type, encoded FROM chainify_ledger.seal_value($1, $2, $3, $4)";
-    let arguments = [
-        cell(table.to_owned()),
-        cell(column.to_owned()),
-        cell(value.to_owned()),
-        cell(salt.to_vec()),
-    ];
-    let mut sealed = SealedValue::default();
+/// what it keeps there is undone with its transaction, and comes back by the block. The type's
+/// functions are PostgreSQL's own.
+fn as_owner(table: &str, column: &str, value: &str, salt: &[u8; SALT_BYTES]) -> SealedValue {
     enter(Step::Look, || {
         connected(|| {
-            query(sql, &arguments, |row| {
-                sealed = SealedValue {
-                    commitment: row.must(1),
-                    table: row.must(2),
-                    column: column.to_owned(),
-                    r#type: row.must(3),
-                    salt: salt.to_vec(),
-                    value: row.must(4),
-                };
-            })
+            let column = sealed_column(table, column);
+            let mut encoded = Vec::new();
+            let given = cell(value.to_owned());
+            query(&column.encode, &[given], |row| encoded = row.must(1));
+            let commitment = column.commitments.commitment(salt, &encoded).to_vec();
+            let row = [
+                cell(commitment.clone()),
+                cell(value.to_owned()),
+                cell(salt.to_vec()),
+            ];
+            query(&column.keep, &row, |_| ());
+            SealedValue {
+                commitment,
+                table: column.table.clone(),
+                column: column.name.clone(),
+                r#type: column.of.clone(),
+                salt: salt.to_vec(),
+                value: encoded,
+            }
         })
+    })
+}
+
+/// A sealed column, with the statements that seal a value for it.
+struct Column {
+    table: String,
+    name: String,
+    of: String,
+    circle: String,
+    /// This organisation is in the circle.
+    own: bool,
+    commitments: SealedColumn,
+    encode: String,
+    keep: String,
+}
+
+thread_local! {
+    static COLUMNS: AsOf<Vec<Rc<Column>>> = const { AsOf::nothing() };
+}
+
+/// The sealed column of a table, whose schema may be left out where it is public. Raises 42704 for
+/// another one, and 42501 where this organisation is not in its circle.
+fn sealed_column(table: &str, name: &str) -> Rc<Column> {
+    let known = COLUMNS.with(|known| known.or(read_columns));
+    let in_public = format!("public.{table}");
+    let named = |table: &str| known.iter().find(|c| c.table == table && c.name == name);
+    let Some(column) = named(table).or_else(|| named(&in_public)) else {
+        let message = format!("column \"{name}\" of table \"{table}\" is not sealed");
+        PgError::new(b"42704", message).raise()
+    };
+    if !column.own {
+        let circle = &column.circle;
+        let message = format!(
+            "this organisation is not in circle \"{circle}\", and may not seal values for it"
+        );
+        PgError::new(b"42501", message).raise();
+    }
+    column.clone()
+}
+
+fn read_columns() -> Vec<Rc<Column>> {
+    let mut found = Vec::new();
+    let sql = "SELECT s.table_name, s.column_name, s.type, s.circle, s.own, s.private, h.chain_id
+        FROM chainify_ledger.sealed s, chainify_ledger.chain h";
+    query(sql, &[], |row| {
+        let (table, name, of): (String, String, String) = (row.must(1), row.must(2), row.must(3));
+        let private = quoted(&row.must::<String>(6));
+        let chain_id: String = row.must(7);
+        found.push(Rc::new(Column {
+            commitments: SealedColumn::new(&chain_id, &table, &name, &of),
+            encode: format!("SELECT chainify_ledger.encoded_value(CAST($1 AS {of}))"),
+            keep: format!(
+                "INSERT INTO chainify_private.{private} (commitment, value, salt) VALUES ($1, CAST($2 AS {of}), $3)"
+            ),
+            circle: row.must(4),
+            own: row.must(5),
+            table,
+            name,
+            of,
+        }));
     });
-    sealed
+    found
 }
 
 /// `chainify.disclose(table, column, commitment)`: all that proves the value to somebody who sees
