@@ -118,6 +118,11 @@ demo: pgtree build-node $(if $(filter 1,$(ANALYTICS)),build-analytics)
 check: setup
 	@scripts/check
 
+## check-advisories: dependencies in the databases of advisories (govulncheck and cargo-audit, which are built first); needs the network. ADVISORY_DB=DIR: a copy of RustSec's
+.PHONY: check-advisories
+check-advisories: setup
+	@scripts/check-advisories
+
 ## check-deploy: alert rules, the chart, compose file, the database image's entry point (as root)
 .PHONY: check-deploy
 check-deploy: pgtree

@@ -28,7 +28,10 @@ const (
 	exitUsage  = 2
 )
 
-const pinVariable = "CHAINIFY_HSM_PIN"
+const (
+	pinVariable = "CHAINIFY_HSM_PIN"
+	version     = "0.2.0"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -93,15 +96,22 @@ func readPIN(path string) (string, error) {
 
 func command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "chainify-hsm", Short: "Hold an organisation's keys in a PKCS#11 token", SilenceErrors: true, SilenceUsage: true,
+		Use: "chainify-hsm", Short: "Hold an organisation's keys in a PKCS#11 token", Version: version, SilenceErrors: true, SilenceUsage: true,
 		Long: `chainify-hsm holds an organisation's validator key and gateway key in a token, such as an HSM, and signs with them for the
 organisation's nodes and commands on this machine. Set keys.holder of their chainify.toml to the address of "serve".
 
 The PIN is in a file of mode 0600 or in ` + pinVariable + `, never on a command line. A wrong PIN is tried once.`,
 	}
+	cmd.SetVersionTemplate("chainify-hsm {{.Version}}\n")
 	cmd.AddCommand(newServe(), newNewKey(), newKeys(), newRemoveKey(), newSignedUntil())
+	for _, command := range further {
+		cmd.AddCommand(command())
+	}
 	return cmd
 }
+
+// further are commands of builds with tags (manual.go).
+var further []func() *cobra.Command
 
 func newNewKey() *cobra.Command {
 	var p place

@@ -45,9 +45,13 @@ func TestTheChartsConfigurationIsRead(t *testing.T) {
 		if anchored := name == "acme"; (c.Anchor.S3Region == "eu-central-1") != anchored || (c.Anchor.URL != "") != anchored {
 			t.Errorf("%s: %+v", name, c.Anchor)
 		}
+		if bounded := c.Retention.OrderBlocks == 1_000_000; !bounded || (c.Keys.Holder != "") != (name == "external") {
+			t.Errorf("%s: %+v, %+v", name, c.Retention, c.Keys)
+		}
 		home := Home(t.TempDir())
 		must.Do(t, os.MkdirAll(filepath.Dir(home.Genesis()), 0o755))
 		must.Do(t, os.WriteFile(home.Genesis(), []byte(data["genesis.json"]), 0o644))
+		must.Do(t, os.MkdirAll(home.Path("lists"), 0o755))
 		must.Do(t, os.WriteFile(home.Path(c.Network.AdmittedFile), []byte(data["admitted"]), 0o644))
 		if ids, err := home.Admitted(c); err != nil || (len(ids) == 1) != (name == "external") {
 			t.Errorf("%s: %v are let in, %v", name, ids, err)

@@ -56,26 +56,35 @@ func connection(ctx context.Context) string {
 	return name
 }
 
-// ListenSocket binds the path. A socket file that nobody listens on is a dead node's and is
-// replaced; one that is served, or a file that is not a socket, is an error.
+// ListenSocket binds the path, as ListenUnix does.
 func ListenSocket(opt SocketOptions, handle *Handler) (*Socket, error) {
-	if len(opt.Path) > socketPathMax {
-		return nil, fmt.Errorf("socket path %q is %d bytes, at most %d are possible", opt.Path, len(opt.Path), socketPathMax)
-	}
-	if err := removeStale(opt.Path); err != nil {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: opt.Path, Net: "unix"})
+	l, err := ListenUnix(opt.Path, opt.Mode)
 	if err != nil {
-		return nil, fmt.Errorf("listen on socket: %w", err)
-	}
-	if err := os.Chmod(opt.Path, opt.Mode); err != nil {
-		return nil, errors.Join(fmt.Errorf("set mode of socket: %w", err), l.Close())
+		return nil, err
 	}
 	if opt.BytesMax == 0 {
 		opt.BytesMax = requestBytesMax
 	}
 	return &Socket{opt: opt, listener: l, handle: handle, bytes: fair.New[string](opt.BytesMax)}, nil
+}
+
+// ListenUnix binds a path. It replaces a socket file that nobody listens on, a dead process's. One
+// that another process serves is an error, and so is a file that is no socket.
+func ListenUnix(path string, mode os.FileMode) (*net.UnixListener, error) {
+	if len(path) > socketPathMax {
+		return nil, fmt.Errorf("socket path %q is %d bytes, at most %d are possible", path, len(path), socketPathMax)
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket: %w", err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("set mode of socket: %w", err), l.Close())
+	}
+	return l, nil
 }
 
 func removeStale(path string) error {
@@ -104,19 +113,29 @@ func removeStale(path string) error {
 // Serve accepts connections until ctx ends, then closes them and waits for their requests. Requests
 // still waiting for outcomes are answered with those that are known.
 func (s *Socket) Serve(ctx context.Context) error {
+	return acceptAll(ctx, s.listener, s.opt.ConnectionsMax, s.opt.Log, func(conn net.Conn) func() {
+		s.accepted++
+		named := context.WithValue(ctx, connectionKey{}, fmt.Sprintf("connection %d", s.accepted))
+		return func() { s.serveConn(named, conn.(*net.UnixConn)) }
+	})
+}
+
+// acceptAll serves each connection in a goroutine, until ctx ends and all of them have. It tells
+// those above the limit so, and closes them. It calls begin for one connection after the other.
+func acceptAll(ctx context.Context, l net.Listener, connectionsMax int, log *slog.Logger, begin func(net.Conn) (serve func())) error {
 	var conns sync.WaitGroup
-	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	defer conns.Wait()
-	slots := make(chan struct{}, s.opt.ConnectionsMax)
+	slots := make(chan struct{}, connectionsMax)
 	for {
-		conn, err := s.listener.AcceptUnix()
+		conn, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-				s.opt.Log.Warn("out of file descriptors for connections", "err", err)
+				log.Warn("out of file descriptors for connections", "err", err)
 				pause(ctx, 100*time.Millisecond)
 				continue
 			}
@@ -124,16 +143,15 @@ func (s *Socket) Serve(ctx context.Context) error {
 		}
 		select {
 		case slots <- struct{}{}:
-			s.accepted++
-			named := context.WithValue(ctx, connectionKey{}, fmt.Sprintf("connection %d", s.accepted))
+			serve := begin(conn)
 			conns.Go(func() {
 				defer func() { <-slots }()
-				s.serveConn(named, conn)
+				serve()
 			})
 		default:
 			refuseConn(conn, &Error{
 				SQLState: StateTooMany, Message: "too many connections to the node",
-				Detail: fmt.Sprintf("At most %d are allowed.", s.opt.ConnectionsMax),
+				Detail: fmt.Sprintf("At most %d are allowed.", connectionsMax),
 			})
 		}
 	}
@@ -145,7 +163,7 @@ func (s *Socket) serveConn(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	var requests sync.WaitGroup
 	defer conn.Close()
-	if err := s.checkPeer(conn); err != nil {
+	if err := checkPeer(conn, s.opt.UIDs); err != nil {
 		s.opt.Log.Warn("connection refused", "err", err)
 		refuseConn(conn, &Error{SQLState: "28000", Message: err.Error(), Hint: "Allow the user under [clients] users in chainify.toml."})
 		cancel()
@@ -231,8 +249,8 @@ func (s *Socket) nextFrame(conn *net.UnixConn, name string) ([]byte, error) {
 	return frame, err
 }
 
-// checkPeer reads the user of the other process from the kernel.
-func (s *Socket) checkPeer(conn *net.UnixConn) error {
+// checkPeer reads the user of the other process from the kernel, and refuses all but these.
+func checkPeer(conn *net.UnixConn, uids []uint32) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("peer credentials: %w", err)
@@ -247,7 +265,7 @@ func (s *Socket) checkPeer(conn *net.UnixConn) error {
 	if credErr != nil {
 		return fmt.Errorf("peer credentials: %w", credErr)
 	}
-	if !slices.Contains(s.opt.UIDs, cred.Uid) {
+	if !slices.Contains(uids, cred.Uid) {
 		return fmt.Errorf("operating-system user %d may not connect to the node", cred.Uid)
 	}
 	return nil

@@ -125,7 +125,7 @@ report the same effects.
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newGenesis(), newTestnet(), newDemo(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newVoteAgain(), newRejoin(), newSigner(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
+	root.AddCommand(newInit(), newGenesis(), newTestnet(), newDemo(), newStart(), newApp(), newSubmit(), newGovernance(), newOrg(), newClient(), newStatus(), newDoctor(), newInstallMariaDB(), newJoin(), newAcceptServer(), newVouch(), newTakeOver(), newSignAgain(), newVoteAgain(), newRejoin(), newSigner(), newRelay(), newArchive(), newCancel(), newEvidence(), newVerify(), newVerifyReceipt(), newVerifyDigest(), newVerifyEvidence(), newVersion())
 	for _, command := range further {
 		root.AddCommand(command())
 	}

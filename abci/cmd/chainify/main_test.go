@@ -49,7 +49,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTexts(t *testing.T) {
 	var all strings.Builder
-	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "join", "archive", "archive run", "archive list", "archive verify", "archive receipt", "archive fetch", "evidence", "verify-receipt", "verify-digest", "verify-evidence", "version"} {
+	for _, command := range []string{"", "init", "genesis", "testnet", "start", "submit", "governance", "governance propose", "governance withdraw", "governance sign", "governance submit", "governance status", "org", "org list", "org add", "org remove", "org rotate-key", "client", "client key", "client add", "client remove", "client list", "client sign", "client token", "client token add", "client token revoke", "client token list", "status", "doctor", "join", "archive", "archive run", "archive list", "archive verify", "archive receipt", "archive fetch", "relay", "evidence", "verify-receipt", "verify-digest", "verify-evidence", "version"} {
 		args := append(strings.Fields(command), "--help")
 		code, out, errs := call("", args...)
 		if code != exitOK || errs != "" {

@@ -19,7 +19,7 @@ chainify.io/organisation: {{ .Values.organisation | trimAll "-_" | quote }}
 {{- if not (regexMatch "^[a-z][-a-z0-9]*$" .Release.Name) -}}{{ fail (printf "release %q: services are named after it, with lower-case letters, digits and \"-\", a letter first" .Release.Name) }}{{- end -}}
 {{- $_ := required "organisation: the name this organisation has in the genesis" .Values.organisation -}}
 {{- $_ := required "genesis: the consortium's genesis.json (--set-file genesis=genesis.json; \"chainify genesis\" makes it)" .Values.genesis -}}
-{{- $_ := required "keysSecret: a Secret with gateway_key.json, node_key.json and priv_validator_key.json (docs/deploy.md)" .Values.keysSecret -}}
+{{- $_ := required "keysSecret: a Secret with gateway_key.json, node_key.json and priv_validator_key.json, or with node_key.json and a key holder (docs/deploy.md)" .Values.keysSecret -}}
 {{- $genesis := fromJson .Values.genesis -}}
 {{- if or (hasKey $genesis "Error") (not $genesis.app_state) -}}{{ fail "genesis: this is no genesis.json as \"chainify genesis\" makes it" }}{{- end -}}
 {{- $names := list -}}{{- $orders := false -}}
@@ -34,6 +34,13 @@ chainify.io/organisation: {{ .Values.organisation | trimAll "-_" | quote }}
 {{- else if .Values.backup.enabled -}}{{ fail "backup.enabled: an external database is backed up where it runs" }}
 {{- else if and (not $orders) (not .Values.postgres.external.dsn) -}}{{ fail "postgres.external.dsn: with postgres.enabled=false the organisation's database has to be named" }}
 {{- end -}}
+{{- if regexMatch "(?m)^\\s*\\[retention\\]" .Values.node.extraConfig -}}{{ fail "node.extraConfig: settings of [retention] are values of node.retention" }}{{- end -}}
+{{- with .Values.keyHolder -}}{{- if .image -}}
+{{- $_ := required "keyHolder.module: the path of the vendor's PKCS#11 library in keyHolder.image" .module -}}
+{{- $_ := required "keyHolder.token: the label of the token" .token -}}
+{{- $_ := required "keyHolder.pinSecret: a Secret with key pin" .pinSecret -}}
+{{- if .volume -}}{{ fail "keyHolder: image and volume name two key holders, set one of them" }}{{- end -}}
+{{- end -}}{{- end -}}
 {{- if and .Values.anchor.url (not .Values.anchor.credentialsSecret) -}}{{ fail "anchor.credentialsSecret: a Secret with access_key_id and secret_access_key, with which requests to the store are signed" }}{{- end -}}
 {{- if and .Values.analytics.enabled (not .Values.postgres.enabled) -}}{{ fail "analytics.enabled: an external database has its worker where it runs" }}{{- end -}}
 {{- with .Values.http -}}{{- if .enabled -}}
@@ -61,6 +68,19 @@ host=/run/postgresql dbname={{ .Values.postgres.database }} user=chainify_login
 - {name: clients, secret: {{ .clientCASecret | quote }}, items: [{key: ca.crt, path: ca.crt}]}
 {{- end }}
 {{- else }}[]{{ end }}{{ end }}
+{{- end }}
+
+{{/* An image by its value: below the registry, unless it names one itself. */}}
+{{- define "chainify.image" -}}
+{{- $name := index . 1 -}}
+{{- if not (contains "/" (splitList "@" $name | first)) -}}
+{{ required (printf "registry: where the image %q is, as registry.acme.example/chainify (docs/deploy.md, \"Images\")" $name) (index . 0).Values.registry }}/{{ end -}}
+{{ $name }}
+{{- end }}
+
+{{/* Not empty: a key holder has the keys. */}}
+{{- define "chainify.holder" -}}
+{{- if or .Values.keyHolder.image .Values.keyHolder.volume -}}holder{{- end -}}
 {{- end }}
 
 {{- define "chainify.restricted" -}}
