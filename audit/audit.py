@@ -2,10 +2,10 @@
 """Checks receipts, digests, exported chains of blocks and evidence of two votes: an auditor's own implementation, written from spec/receipt.md,
 spec/evidence.md, spec/archive.md and spec/formats.md alone.
 
-Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] [--show] FILE...
+Usage: audit.py --genesis GENESIS.json [--governance RECORD.json] [--show] [--disclosed VALUE.json] FILE...
 
 FILE is the directory of an archive (spec/archive.md), or a receipt, a digest or evidence, or a list of them: the blocks are a chain, and must not contradict each other. RECORD is who came, went and changed keys
-since the genesis. Needs Python 3.11 and the package
+since the genesis. VALUE is a private value that somebody disclosed, of a row that one of the receipts is of. Needs Python 3.11 and the package
 `cryptography` (Debian: python3-cryptography). Prints a line for each file, and with --show what the transactions of receipts ask for. Exit codes: 0 all hold, 1 one does not, 2 wrong usage.
 """
 
@@ -46,6 +46,26 @@ def sha256(*parts):
 
 def lp(data):
     return struct.pack(">I", len(data)) + data
+
+
+def commitment(chain_id, table, column, logical_type, salt, value):
+    """What a sealed column holds for a private value (spec/private.md); value: its canonical bytes."""
+    names = b"".join(lp(name.encode()) for name in (chain_id, table, column, logical_type))
+    return sha256(b"chainify/sealed/1", names, salt, value)
+
+
+def check_disclosed(value, receipts):
+    """Raises Wrong unless one of these checked receipts has a row with the commitment of a private value (spec/private.md, "Showing a value")."""
+    names = [value.get(name) if isinstance(value, dict) else None for name in ("chain_id", "table", "column", "type")]
+    if not all(isinstance(name, str) for name in names):
+        raise Wrong("disclosed", "chain_id, table, column and type are not all texts")
+    salt, encoded = (is_hex(size)(value.get(name), name) for name, size in (("salt", 32), ("value", None)))
+    cell = b"\x06" + lp(commitment(*names, salt, encoded))
+    for receipt in receipts:
+        change = receipt.get("change")
+        if change and receipt["chain_id"] == names[0] and change["table"] == names[1] and change["op"] in "IU" and cell in change["row"]:
+            return
+    raise Wrong("disclosed", "no receipt has a row with its commitment")
 
 
 # Form: a table of members, each with what reads it.
@@ -633,6 +653,7 @@ def main():
     options.add_argument("--genesis", required=True)
     options.add_argument("--governance")
     options.add_argument("--show", action="store_true", help="print what the transactions of receipts ask for")
+    options.add_argument("--disclosed", metavar="VALUE")
     options.add_argument("files", nargs="+", metavar="FILE")
     options = options.parse_args()
     with open(options.genesis, encoding="utf-8") as file:
@@ -642,7 +663,7 @@ def main():
     except (Wrong, ValueError) as wrong:
         print(f"{options.governance}: {wrong}", file=sys.stderr)
         return 2
-    failed = 0
+    failed, of_rows = 0, []
     for path in options.files:
         try:
             if os.path.isdir(path):
@@ -657,6 +678,7 @@ def main():
                 else:
                     receipts.append(check(value, authority))
             check_chain(receipts)
+            of_rows += receipts
             if receipts or not evidence:
                 print(f"{path}: holds, {len(receipts)} blocks" if isinstance(content, list) else f"{path}: holds, block {receipts[0]['block']['number']}")
             for line in (line for receipt in receipts if options.show and "transaction" in receipt for line in shown(receipt)):
@@ -666,6 +688,13 @@ def main():
         except (Wrong, ValueError, RecursionError) as wrong:
             failed += 1
             print(f"{path}: DOES NOT HOLD: {wrong}")
+    if options.disclosed:
+        try:
+            check_disclosed(read(options.disclosed), of_rows)
+            print(f"{options.disclosed}: holds, the value of a row above")
+        except (Wrong, ValueError, RecursionError) as wrong:
+            failed += 1
+            print(f"{options.disclosed}: DOES NOT HOLD: {wrong}")
     return 1 if failed else 0
 
 

@@ -249,6 +249,22 @@ def main():
     failures += wrong
     wrong, sets = write_sets()
     failures += wrong
+    sealed = json.loads((VECTORS / "sealed.json").read_text(encoding="utf-8"))["cases"]
+    for case in sealed:
+        names = [case[name] for name in ("chain_id", "table", "column", "type")]
+        if audit.commitment(*names, bytes.fromhex(case["salt"]), bytes.fromhex(case["encoded"])).hex() != case["commitment"]:
+            failures.append(f"commitment of {case['name']}")
+        receipt = {"chain_id": case["chain_id"], "change": {"table": case["table"], "op": "I", "row": b"\0\1\0\2\6\0\0\0\x20" + bytes.fromhex(case["commitment"])}}
+        disclosed = {name: case[name] for name in ("chain_id", "table", "column", "type", "salt")} | {"value": case["encoded"]}
+        tries = [disclosed] + [{**disclosed, name: value} for name in disclosed for value in other(disclosed[name])]
+        for value, receipts in [(value, [receipt]) for value in tries] + [(disclosed, []), (disclosed, [{**receipt, "change": {**receipt["change"], "op": "D"}}])]:
+            try:
+                audit.check_disclosed(value, receipts)
+                holds = True
+            except audit.Wrong:
+                holds = False
+            if holds != (value is disclosed and receipts == [receipt]):
+                failures.append(f"disclosed {case['name']}: {value}")
     archives = 0
     for name in ("archive", "archive2"):
         wrong, changes = archived(VECTORS / name)
@@ -259,7 +275,7 @@ def main():
             failures.append(f"{case['name']}: shown as {lines}")
     for failure in failures:
         print(failure)
-    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {archives} changes of an archive, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(failures)} not as expected")
+    print(f"audit: {tried} changes of receipts, {records} governance records, {pieces} pieces of evidence, {sets} write sets, {archives} changes of an archive, {len(vectors['forged'])} forgeries, {len(signatures)} signatures, {len(sealed)} private values, {len(failures)} not as expected")
     return 1 if failures or tried < 500 else 0
 
 

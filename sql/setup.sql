@@ -6,7 +6,7 @@ SET chainify.guard = off;
 DO $$ BEGIN PERFORM pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'chainify maintenance' AND datname = current_database(); END $$;
 DROP SCHEMA IF EXISTS test, public CASCADE;
 DROP EXTENSION IF EXISTS chainify CASCADE;
-DROP SCHEMA IF EXISTS chainify, chainify_node, chainify_ledger, chainify_history, chainify_checkpoint, chainify_initial CASCADE;
+DROP SCHEMA IF EXISTS chainify, chainify_node, chainify_ledger, chainify_history, chainify_checkpoint, chainify_initial, chainify_private, chainify_open CASCADE;
 RESET chainify.guard;
 CREATE SCHEMA public;
 GRANT ALL ON SCHEMA public TO PUBLIC;

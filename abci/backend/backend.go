@@ -348,6 +348,44 @@ type Rehearser interface {
 	Rehearse(ctx context.Context, txs [][]byte) ([]Rehearsal, error)
 }
 
+// SealedColumn is a column whose values are private (spec/private.md).
+type SealedColumn struct {
+	Table, Column string // the table as schema.name
+	Circle        string
+	Type          string // of the values
+}
+
+// CircleMember says that an organisation is in a circle.
+type CircleMember struct{ Circle, Organisation string }
+
+// Circles says who may hold which private values, after the database's last block.
+type Circles struct {
+	Members []CircleMember
+	Columns []SealedColumn
+}
+
+// Private is a database that holds private values. Its methods may be called at any time, by
+// several at once. No error of theirs holds a value.
+type Private interface {
+	Circles(ctx context.Context) (Circles, error)
+	// Hold puts values into the database, those that it lacks.
+	Hold(ctx context.Context, values []*wire.SealedValue) error
+	// Missing are cells whose values the organisation may hold and lacks, at most so many: a random
+	// part where there are more. Nobody may have the values of some of them.
+	Missing(ctx context.Context, most int) ([]*wire.SealedName, error)
+	// Held are those of the named values that the database has.
+	Held(ctx context.Context, names []*wire.SealedName) ([]*wire.SealedValue, error)
+}
+
+// OnTheWay has the private values that the database gets in the transaction of their block.
+type OnTheWay interface {
+	// Values are those of a transaction; nil: the node has none.
+	Values(id wire.TxID) []*wire.SealedValue
+	// Unheld says that the database did not take those of a block, which goes on without them. It
+	// does not wait.
+	Unheld(err error)
+}
+
 // DuePlan is a planned transaction of the organisation that may run (spec/transactions.md).
 type DuePlan struct {
 	ID   wire.TxID

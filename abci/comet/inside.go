@@ -144,6 +144,10 @@ func (o *Inside) reactors() map[string]p2p.Reactor {
 	if o.opt.Agreements != nil {
 		reactors[peers.AgreementName] = o.opt.Agreements
 	}
+	if o.opt.Private != nil {
+		o.opt.Private.OrganisationOf = o.admits.OrganisationOf
+		reactors[peers.PrivateName] = o.opt.Private
+	}
 	return reactors
 }
 

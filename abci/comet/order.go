@@ -105,12 +105,13 @@ type Options struct {
 	// the application has come.
 	Decided, Next func() int64
 
-	// Reactors of nodes, beside CometBFT's. State and Agreements are nil in a node without a
-	// database.
+	// Reactors of nodes, beside CometBFT's. State, Agreements and Private are nil in a node
+	// without a database.
 	Conduct      *peers.Conduct
 	Environments *peers.Environments
 	State        *peers.Reactor
 	Agreements   *peers.Agreements
+	Private      *peers.Private
 	Knows        wire.Protocol // the newest that the program knows
 
 	// Join is how the node joins the order; nil: it has it, or fetches all of it.

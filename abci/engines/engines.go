@@ -25,10 +25,12 @@ type Options struct {
 	DSN                   string
 	ChainID, Organisation string
 	StuckAfter            time.Duration
-	// SynchronousCommit, Registry, Environment and Memory are PostgreSQL's (postgres.Config).
+	// SynchronousCommit, Registry, Environment, OnTheWay and Memory are PostgreSQL's
+	// (postgres.Config).
 	SynchronousCommit string
 	Registry          func() (*wire.RegistryHistory, error)
 	Environment       func(backend.Environment)
+	OnTheWay          backend.OnTheWay
 	Memory            postgres.Memory
 	// Scrubbing and Checkpoints are MariaDB's; PostgreSQL does this work by itself, as its settings
 	// say.
@@ -44,7 +46,7 @@ func Open(o Options) (backend.Backend, error) {
 	if !isMariaDB(o.DSN) {
 		return opened(postgres.New(postgres.Config{
 			DSN: o.DSN, ChainID: o.ChainID, Organisation: o.Organisation, StuckAfter: o.StuckAfter,
-			SynchronousCommit: o.SynchronousCommit, Memory: o.Memory, Registry: o.Registry, Environment: o.Environment,
+			SynchronousCommit: o.SynchronousCommit, Memory: o.Memory, Registry: o.Registry, Environment: o.Environment, OnTheWay: o.OnTheWay,
 		}))
 	}
 	if o.SynchronousCommit != synchronousCommitDefault {

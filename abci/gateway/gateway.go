@@ -125,6 +125,7 @@ type Options struct {
 	Broadcaster  Broadcaster
 	Outcomes     Outcomes    // nil: this organisation's node has no database
 	Agreements   *Agreements // nil: nobody is asked to agree
+	Private      Private     // nil: this node takes no private values
 	CatchingUp   func() bool // the node does not take part in consensus yet
 	Watch        Watch       // nil: nobody measures
 	Log          *slog.Logger
@@ -138,6 +139,7 @@ type Gateway struct {
 	signatures signatures
 	waitShares *fair.Shares[string] // of waits, by client
 	idShares   *fair.Shares[string] // of ids waited for
+	deliveries *fair.Shares[string] // of submissions with private values under way, by role
 	wake       chan struct{}        // buffered by one: there is something to do
 
 	mu       sync.Mutex
@@ -225,7 +227,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, fmt.Errorf("random nonce: %w", err)
 	}
 	g := &Gateway{
-		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
+		opt: opt, rates: rates, waitShares: fair.New[string](opt.Limits.WaitsMax), idShares: fair.New[string](max(idsWaitedMax, opt.Limits.WaitsMax)), deliveries: fair.New[string](deliveriesMax), wake: make(chan struct{}, 1), lookupWake: make(chan struct{}, 1),
 		nonce: binary.BigEndian.Uint64(seed[:8]), sequence: binary.BigEndian.Uint64(seed[8:]),
 		height: opt.Height, lastBlock: opt.Now(),
 		entries: map[wire.TxID]*entry{}, queue: newFairQueue(), shares: shares{}, flight: flight{roles: map[string]int{}}, stale: newStaleRows(),
@@ -298,6 +300,9 @@ func (g *Gateway) SubmitAgreed(ctx context.Context, role string, statements []*w
 func (g *Gateway) submitAgreed(ctx context.Context, turn <-chan struct{}, role string, statements []*wire.Statement) ([]wire.TxID, error) {
 	made, err := g.prepare(role, statements)
 	if err != nil {
+		return nil, err
+	}
+	if err := g.deliver(ctx, role, made, statements); err != nil { // who is asked to agree sees the values
 		return nil, err
 	}
 	if a := g.opt.Agreements; a != nil {

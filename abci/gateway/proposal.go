@@ -42,12 +42,16 @@ func checkStatements(role string, statements []*wire.Statement) error {
 	if len(statements) > statementsMax {
 		return beyondBound("number of statements", len(statements), statementsMax)
 	}
+	sealed := 0
 	for _, s := range statements {
 		if s.GetValidUntilHeight() != 0 && len(statements) > 1 {
 			return malformed("valid_until_height: there though the submission has several statements")
 		}
 		if err := checkStatement(s); err != nil {
 			return err
+		}
+		if sealed += len(s.GetSealed()); sealed > wire.SealedMax {
+			return beyondBound("number of sealed values", sealed, wire.SealedMax)
 		}
 	}
 	return nil
@@ -59,6 +63,9 @@ func checkStatement(s *wire.Statement) error {
 	}
 	if s.GetPlan() != nil && s.GetKind() != wire.Kind_KIND_PLAN {
 		return malformed("plan: there though the transaction is of another kind")
+	}
+	if len(s.GetSealed()) > 0 && s.GetKind() != wire.Kind_KIND_EFFECTS {
+		return malformed("sealed: there though the transaction is of another kind than EFFECTS")
 	}
 	switch s.GetKind() {
 	case wire.Kind_KIND_SQL, wire.Kind_KIND_DEPLOY:
@@ -97,6 +104,9 @@ func checkEffects(s *wire.Statement) error {
 		return beyondBound("size of the write set in bytes", n, wire.WriteSetBytesMax)
 	}
 	if err := wire.CheckEffects(s); err != nil {
+		return malformed("%v", err)
+	}
+	if err := wire.CheckSealed(s.GetSealed()); err != nil {
 		return malformed("%v", err)
 	}
 	return nil

@@ -45,7 +45,7 @@ func (n *node) assemble() error {
 	if err := n.openHome(); err != nil {
 		return err
 	}
-	if err := errors.Join(n.keys.Check(), n.assembleDatabase()); err != nil {
+	if err := errors.Join(n.keys.Check(), n.assemblePrivate(), n.assembleDatabase(), n.attachPrivate()); err != nil {
 		return err
 	}
 	limits := n.opt.Config.GatewayLimits()
@@ -59,7 +59,7 @@ func (n *node) assemble() error {
 	gatewayOptions := gateway.Options{
 		ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, Key: n.keys.Gateway, Limits: limits,
 		ClientRole: n.clientRole, Suspended: n.suspended, Refused: n.refused, Shares: n.shares, BlockKeys: n.blockKeys, OrderingOnly: n.ordersOnly, Broadcaster: n.order, CatchingUp: n.order.CatchingUp, Watch: n.metrics,
-		Log: n.log.With("part", "gateway"),
+		Private: n.private, Log: n.log.With("part", "gateway"),
 	}
 	if n.backend != nil {
 		gatewayOptions.Outcomes = n.backend
@@ -150,7 +150,7 @@ func (n *node) openDatabase(orderingOnly bool) error {
 	}
 	b, err := engines.Open(engines.Options{
 		DSN: c.DSN, ChainID: n.founded.ChainID(), Organisation: n.opt.Config.Organisation, StuckAfter: time.Duration(c.StuckAfter),
-		SynchronousCommit: c.SynchronousCommit, Memory: nodestore.Memory{DB: n.store},
+		SynchronousCommit: c.SynchronousCommit, Memory: nodestore.Memory{DB: n.store}, OnTheWay: n.private,
 		Registry:    n.registryHistory, // connected after the application is made
 		Environment: n.environments.Tell,
 		Scrubbing:   mariadb.Scrubbing{Every: time.Duration(c.ScrubInterval), RowsPerSecond: c.ScrubRate},
@@ -242,7 +242,7 @@ func (n *node) assembleEffects() error {
 			Steps: steps, FullBlocksMax: uint64(max(c.Recovery.FullBlocksMax, 0)), FullNoticeMS: time.Duration(c.Recovery.FullNotice).Milliseconds(),
 			RepairsMax: c.Recovery.RepairsMax, HelpAttempts: c.Recovery.HelpAttempts,
 		},
-		Backend: n.backend, Outcomes: n.gateway, Memory: nodestore.Memory{DB: n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
+		Backend: n.backend, Outcomes: outcomes{n.gateway, n.private}, Memory: nodestore.Memory{DB: n.store}, Watch: n.metrics, Logger: n.log.With("part", "effects"),
 		Ran: func(transactions int, took time.Duration, slow map[string]time.Duration) {
 			n.app.Ran(transactions, took, slow)
 		},
@@ -326,7 +326,7 @@ func (n *node) orderOptions() comet.Options {
 		Home: n.opt.Home, Config: n.opt.Config, Genesis: n.genesis, Founded: n.founded, Store: n.store, Log: n.log,
 		App: n.app, Keys: n.keys, Guards: n.guards, Signer: n.signer,
 		Registry: n.registry, Waiting: n.waitingRegistry, Decided: n.height.Load, Next: n.next,
-		Conduct: n.conduct, Environments: n.environments, State: n.peers, Agreements: n.asking, Knows: n.knows(),
+		Conduct: n.conduct, Environments: n.environments, State: n.peers, Agreements: n.asking, Private: n.carrying, Knows: n.knows(),
 		Join: n.join, Failed: n.fail, TakeMetrics: metrics.TakeCometBFT,
 		Between: n.opt.Application, Header: n.opt.Header, Lane: n.opt.Lane,
 	}

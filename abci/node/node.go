@@ -24,6 +24,7 @@ import (
 	"github.com/chainify-db/chainify/abci/gateway"
 	"github.com/chainify-db/chainify/abci/metrics"
 	"github.com/chainify-db/chainify/abci/nodestore"
+	"github.com/chainify-db/chainify/abci/private"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -85,6 +86,8 @@ type node struct {
 	effects      *effects.Shell
 	peers        *peers.Reactor    // nil: ordering only
 	asking       *peers.Agreements // nil: ordering only, or a database that knows of no policies
+	private      *private.Keeper
+	carrying     *peers.Private // private values; nil: ordering only
 	conduct      *peers.Conduct
 	environments *peers.Environments
 	app          *app.App

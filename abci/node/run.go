@@ -89,6 +89,7 @@ func (n *node) start(r *running, d *doors) error {
 	if plans := n.plans(); plans != nil {
 		r.parts.Go(func() error { plans.Run(r.inner); return nil })
 	}
+	r.parts.Go(func() error { n.private.Run(r.inner); return nil })
 	if desk := n.desk(); desk != nil {
 		r.parts.Go(func() error { desk.Run(r.inner); return nil })
 	}

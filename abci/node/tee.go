@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/chainify-db/chainify/abci/effects"
+	"github.com/chainify-db/chainify/abci/gateway"
+	"github.com/chainify-db/chainify/abci/private"
 	"github.com/chainify-db/chainify/abci/wire"
 )
 
@@ -45,4 +47,16 @@ func (t tee) Vote(ctx context.Context, block *wire.OrderedBlock) []byte {
 		t.node.metrics.Voted(t.node.opt.Config.Organisation, vote)
 	}
 	return raw
+}
+
+// outcomes shows what the database committed to what keeps private values, too.
+type outcomes struct {
+	*gateway.Gateway
+	private *private.Keeper
+}
+
+// Committed implements effects.Outcomes.
+func (o outcomes) Committed(block *wire.OrderedBlock, results []wire.TxResult) {
+	o.private.Committed(block)
+	o.Gateway.Committed(block, results)
 }

@@ -202,3 +202,25 @@ func FuzzWriteSet(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodePrivateMessage(f *testing.F) {
+	value := &SealedValue{Commitment: make([]byte, 32), Table: "public.t", Column: "c", Type: "text", Salt: make([]byte, 32), Value: []byte{5}}
+	id, signature := make([]byte, 32), make([]byte, 64)
+	for _, m := range []*PrivateMessage{
+		{Body: &PrivateMessage_Values{Values: &PrivateValues{Request: 1, Organisation: "acme", Transaction: id, ValidUntilHeight: 9, Values: []*SealedValue{value}, Signature: signature}}},
+		{Body: &PrivateMessage_Held{Held: &PrivateHeld{Request: 1, Organisation: "acme", Transaction: id, Refusal: "no", Signature: signature}}},
+		{Body: &PrivateMessage_Ask{Ask: &PrivateAsk{Request: 1, Organisation: "acme", Names: []*SealedName{{Table: "public.t", Column: "c", Commitment: id}}, Signature: signature}}},
+		{Body: &PrivateMessage_Give{Give: &PrivateGive{Request: 1, Values: []*SealedValue{value}}}},
+	} {
+		if _, err := DecodePrivateMessage(Encode(m)); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(Encode(m))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := DecodePrivateMessage(raw)
+		if err == nil && !bytes.Equal(Encode(m), raw) {
+			t.Errorf("%x is accepted and encodes as %x", raw, Encode(m))
+		}
+	})
+}

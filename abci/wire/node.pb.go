@@ -32,8 +32,9 @@ type Statement struct {
 	Effects    []byte                 `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"` // as in Proposal
 	Plan       *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`       // the same
 	// Both of the proposal, chosen by the sender, who thereby knows its id beforehand. A height of 0: the node chooses both.
-	Nonce            uint64 `protobuf:"varint,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	ValidUntilHeight uint64 `protobuf:"varint,7,opt,name=valid_until_height,json=validUntilHeight,proto3" json:"valid_until_height,omitempty"`
+	Nonce            uint64         `protobuf:"varint,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	ValidUntilHeight uint64         `protobuf:"varint,7,opt,name=valid_until_height,json=validUntilHeight,proto3" json:"valid_until_height,omitempty"`
+	Sealed           []*SealedValue `protobuf:"bytes,8,rep,name=sealed,proto3" json:"sealed,omitempty"` // with effects alone: private values whose commitments these hold (spec/private.md)
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -115,6 +116,13 @@ func (x *Statement) GetValidUntilHeight() uint64 {
 		return x.ValidUntilHeight
 	}
 	return 0
+}
+
+func (x *Statement) GetSealed() []*SealedValue {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
 }
 
 // Each statement becomes one transaction of its own.
@@ -2354,7 +2362,7 @@ var File_node_proto protoreflect.FileDescriptor
 const file_node_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\"\x81\x02\n" +
+	"node.proto\x12\vchainify.v1\x1a\x0echainify.proto\x1a\rprivate.proto\"\xb3\x02\n" +
 	"\tStatement\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.chainify.v1.KindR\x04kind\x12\x10\n" +
 	"\x03sql\x18\x02 \x01(\tR\x03sql\x126\n" +
@@ -2364,7 +2372,8 @@ const file_node_proto_rawDesc = "" +
 	"\aeffects\x18\x04 \x01(\fR\aeffects\x12%\n" +
 	"\x04plan\x18\x05 \x01(\v2\x11.chainify.v1.PlanR\x04plan\x12\x14\n" +
 	"\x05nonce\x18\x06 \x01(\x04R\x05nonce\x12,\n" +
-	"\x12valid_until_height\x18\a \x01(\x04R\x10validUntilHeight\"t\n" +
+	"\x12valid_until_height\x18\a \x01(\x04R\x10validUntilHeight\x120\n" +
+	"\x06sealed\x18\b \x03(\v2\x18.chainify.v1.SealedValueR\x06sealed\"t\n" +
 	"\rSubmitRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x126\n" +
 	"\n" +
@@ -2573,64 +2582,66 @@ var file_node_proto_goTypes = []any{
 	(Kind)(0),                      // 32: chainify.v1.Kind
 	(*Parameter)(nil),              // 33: chainify.v1.Parameter
 	(*Plan)(nil),                   // 34: chainify.v1.Plan
-	(*SignedGovernanceChange)(nil), // 35: chainify.v1.SignedGovernanceChange
-	(*SignedClientChange)(nil),     // 36: chainify.v1.SignedClientChange
-	(*SignedProposal)(nil),         // 37: chainify.v1.SignedProposal
-	(*Member)(nil),                 // 38: chainify.v1.Member
-	(*GovernanceChange)(nil),       // 39: chainify.v1.GovernanceChange
-	(*BlockTimes)(nil),             // 40: chainify.v1.BlockTimes
-	(*BlockShares)(nil),            // 41: chainify.v1.BlockShares
-	(*ExtendedVote)(nil),           // 42: chainify.v1.ExtendedVote
+	(*SealedValue)(nil),            // 35: chainify.v1.SealedValue
+	(*SignedGovernanceChange)(nil), // 36: chainify.v1.SignedGovernanceChange
+	(*SignedClientChange)(nil),     // 37: chainify.v1.SignedClientChange
+	(*SignedProposal)(nil),         // 38: chainify.v1.SignedProposal
+	(*Member)(nil),                 // 39: chainify.v1.Member
+	(*GovernanceChange)(nil),       // 40: chainify.v1.GovernanceChange
+	(*BlockTimes)(nil),             // 41: chainify.v1.BlockTimes
+	(*BlockShares)(nil),            // 42: chainify.v1.BlockShares
+	(*ExtendedVote)(nil),           // 43: chainify.v1.ExtendedVote
 }
 var file_node_proto_depIdxs = []int32{
 	32, // 0: chainify.v1.Statement.kind:type_name -> chainify.v1.Kind
 	33, // 1: chainify.v1.Statement.parameters:type_name -> chainify.v1.Parameter
 	34, // 2: chainify.v1.Statement.plan:type_name -> chainify.v1.Plan
-	0,  // 3: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
-	35, // 4: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
-	36, // 5: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
-	37, // 6: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
-	1,  // 7: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
-	2,  // 8: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
-	3,  // 9: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
-	4,  // 10: chainify.v1.NodeRequest.governance:type_name -> chainify.v1.GovernanceRequest
-	9,  // 11: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
-	5,  // 12: chainify.v1.NodeRequest.registry:type_name -> chainify.v1.RegistryRequest
-	6,  // 13: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
-	7,  // 14: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
-	8,  // 15: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
-	10, // 16: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
-	11, // 17: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
-	23, // 18: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
-	38, // 19: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
-	39, // 20: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
-	40, // 21: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
-	41, // 22: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
-	30, // 23: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
-	42, // 24: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
-	42, // 25: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
-	20, // 26: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
-	22, // 27: chainify.v1.EvidenceResponse.order:type_name -> chainify.v1.OrderEvidence
-	23, // 28: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
-	27, // 29: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
-	26, // 30: chainify.v1.StatusResponse.environment:type_name -> chainify.v1.EnvironmentDifference
-	31, // 31: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
-	13, // 32: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
-	24, // 33: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
-	25, // 34: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
-	28, // 35: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
-	14, // 36: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
-	16, // 37: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
-	15, // 38: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
-	18, // 39: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
-	19, // 40: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
-	21, // 41: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
-	17, // 42: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	35, // 3: chainify.v1.Statement.sealed:type_name -> chainify.v1.SealedValue
+	0,  // 4: chainify.v1.SubmitRequest.statements:type_name -> chainify.v1.Statement
+	36, // 5: chainify.v1.GovernanceRequest.change:type_name -> chainify.v1.SignedGovernanceChange
+	37, // 6: chainify.v1.ClientChangeRequest.change:type_name -> chainify.v1.SignedClientChange
+	38, // 7: chainify.v1.SubmitSignedRequest.proposals:type_name -> chainify.v1.SignedProposal
+	1,  // 8: chainify.v1.NodeRequest.submit:type_name -> chainify.v1.SubmitRequest
+	2,  // 9: chainify.v1.NodeRequest.wait:type_name -> chainify.v1.WaitRequest
+	3,  // 10: chainify.v1.NodeRequest.status:type_name -> chainify.v1.StatusRequest
+	4,  // 11: chainify.v1.NodeRequest.governance:type_name -> chainify.v1.GovernanceRequest
+	9,  // 12: chainify.v1.NodeRequest.rejoin:type_name -> chainify.v1.RejoinRequest
+	5,  // 13: chainify.v1.NodeRequest.registry:type_name -> chainify.v1.RegistryRequest
+	6,  // 14: chainify.v1.NodeRequest.client:type_name -> chainify.v1.ClientChangeRequest
+	7,  // 15: chainify.v1.NodeRequest.clients:type_name -> chainify.v1.ClientsRequest
+	8,  // 16: chainify.v1.NodeRequest.submit_signed:type_name -> chainify.v1.SubmitSignedRequest
+	10, // 17: chainify.v1.NodeRequest.evidence:type_name -> chainify.v1.EvidenceRequest
+	11, // 18: chainify.v1.NodeRequest.cancel:type_name -> chainify.v1.CancelRequest
+	23, // 19: chainify.v1.SubmitResponse.outcomes:type_name -> chainify.v1.Outcome
+	39, // 20: chainify.v1.RegistryResponse.organisations:type_name -> chainify.v1.Member
+	40, // 21: chainify.v1.RegistryResponse.waiting:type_name -> chainify.v1.GovernanceChange
+	41, // 22: chainify.v1.RegistryResponse.block_times:type_name -> chainify.v1.BlockTimes
+	42, // 23: chainify.v1.RegistryResponse.block_shares:type_name -> chainify.v1.BlockShares
+	30, // 24: chainify.v1.ClientsResponse.clients:type_name -> chainify.v1.ClientsResponse.Client
+	43, // 25: chainify.v1.Evidence.first:type_name -> chainify.v1.ExtendedVote
+	43, // 26: chainify.v1.Evidence.second:type_name -> chainify.v1.ExtendedVote
+	20, // 27: chainify.v1.EvidenceResponse.evidence:type_name -> chainify.v1.Evidence
+	22, // 28: chainify.v1.EvidenceResponse.order:type_name -> chainify.v1.OrderEvidence
+	23, // 29: chainify.v1.WaitResponse.outcomes:type_name -> chainify.v1.Outcome
+	27, // 30: chainify.v1.StatusResponse.protocol:type_name -> chainify.v1.ProtocolStatus
+	26, // 31: chainify.v1.StatusResponse.environment:type_name -> chainify.v1.EnvironmentDifference
+	31, // 32: chainify.v1.ProtocolStatus.organisations:type_name -> chainify.v1.ProtocolStatus.Knows
+	13, // 33: chainify.v1.NodeResponse.submit:type_name -> chainify.v1.SubmitResponse
+	24, // 34: chainify.v1.NodeResponse.wait:type_name -> chainify.v1.WaitResponse
+	25, // 35: chainify.v1.NodeResponse.status:type_name -> chainify.v1.StatusResponse
+	28, // 36: chainify.v1.NodeResponse.error:type_name -> chainify.v1.NodeError
+	14, // 37: chainify.v1.NodeResponse.governance:type_name -> chainify.v1.GovernanceResponse
+	16, // 38: chainify.v1.NodeResponse.rejoin:type_name -> chainify.v1.RejoinResponse
+	15, // 39: chainify.v1.NodeResponse.registry:type_name -> chainify.v1.RegistryResponse
+	18, // 40: chainify.v1.NodeResponse.client:type_name -> chainify.v1.ClientChangeResponse
+	19, // 41: chainify.v1.NodeResponse.clients:type_name -> chainify.v1.ClientsResponse
+	21, // 42: chainify.v1.NodeResponse.evidence:type_name -> chainify.v1.EvidenceResponse
+	17, // 43: chainify.v1.NodeResponse.cancel:type_name -> chainify.v1.CancelResponse
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_node_proto_init() }
@@ -2639,6 +2650,7 @@ func file_node_proto_init() {
 		return
 	}
 	file_chainify_proto_init()
+	file_private_proto_init()
 	file_node_proto_msgTypes[12].OneofWrappers = []any{
 		(*NodeRequest_Submit)(nil),
 		(*NodeRequest_Wait)(nil),

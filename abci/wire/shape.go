@@ -44,7 +44,7 @@ var (
 	// A client's request may break a bound and is answered then, with the bound's SQLSTATE;
 	// this is where the connection ends.
 	requestShape = shape{
-		{2, "submit", 0, shape{{2, "statements", requestRepeatsMax, shape{{3, "parameters", requestRepeatsMax, nil}}}}},
+		{2, "submit", 0, shape{{2, "statements", requestRepeatsMax, shape{{3, "parameters", requestRepeatsMax, nil}, {8, "sealed", requestRepeatsMax, nil}}}}},
 		{3, "wait", 0, shape{{1, "ids", requestRepeatsMax, nil}}},
 		{5, "governance", 0, shape{{1, "change", 0, signedGovernanceShape}}},
 		{10, "submit_signed", 0, shape{{1, "proposals", requestRepeatsMax, nil}}},

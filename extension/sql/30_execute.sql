@@ -56,6 +56,10 @@ BEGIN
     UPDATE chainify_ledger.deviation d SET cured_by = 'unrecorded', took = clock_timestamp() - d.started_at
     WHERE d.cured_by IS NULL AND d.found_by = 'block' AND d.block <= (SELECT max(b.number) FROM chainify_ledger.block b)
       AND NOT EXISTS (SELECT FROM chainify_ledger.started_over);
+    -- A database that joined or was restored has rows of sealed columns, and no views of them yet.
+    IF EXISTS (SELECT FROM chainify_ledger.sealed s WHERE to_regclass(format('chainify_open.%I', s.opened)) IS NULL) THEN
+        PERFORM chainify_ledger.open_tables();
+    END IF;
     PERFORM chainify_ledger.maintain();
 END
 $$;

@@ -65,6 +65,7 @@ DECLARE
     t record;
     why text;
 BEGIN
+    PERFORM chainify_ledger.close_tables();
     FOR t IN SELECT c.oid::regclass AS relation, CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind
              FROM pg_class c WHERE c.relnamespace IN ('chainify_history'::regnamespace, 'chainify_checkpoint'::regnamespace)
                AND c.relkind IN ('r', 'p', 'v') ORDER BY c.relkind = 'v' DESC LOOP

@@ -6,6 +6,8 @@ COMMENT ON SCHEMA chainify_ledger IS 'The ledger''s own tables and functions. Re
 COMMENT ON SCHEMA chainify_history IS 'Every change of every ledger table. <table> holds the changes, <table>_ledger shows them to people, <table>_as_of shows the rows at the block or time of chainify.as_of.';
 COMMENT ON SCHEMA chainify_checkpoint IS 'Rows of each ledger table at its oldest checkpoint.';
 COMMENT ON SCHEMA chainify_initial IS 'Rows of tables at the time they were put on the ledger.';
+COMMENT ON SCHEMA chainify_private IS 'Private values that this organisation holds, a table for each sealed column. Its owner grants rights on them.';
+COMMENT ON SCHEMA chainify_open IS 'A view of each table with sealed columns, in which private values stand that are held here.';
 
 COMMENT ON FUNCTION chainify.execute(text) IS 'Runs a statement as a ledger transaction in every organisation and waits for its outcome. A failed transaction is an outcome. The function raises an error when there is no outcome.';
 COMMENT ON FUNCTION chainify.execute(text, "any") IS 'The same, with values for $1, $2 and so on.';
@@ -30,6 +32,12 @@ COMMENT ON FUNCTION chainify.set_policy IS 'Sets the organisations that have to 
 COMMENT ON FUNCTION chainify.set_role_organisations IS 'Sets the organisations whose clients may act as a role. NULL: every organisation. For chainify_admin.';
 COMMENT ON FUNCTION chainify.prepare_pg_upgrade IS 'Closes the ledger before pg_upgrade, until chainify.adopt_restored. The node must be stopped. For superusers.';
 COMMENT ON FUNCTION chainify.set_agreement_check IS 'Sets the function that decides whether this organisation agrees to a change of a row. NULL: no function, and it agrees to nothing. For chainify_admin.';
+
+COMMENT ON DOMAIN chainify.sealed IS 'The commitment of a private value, in a sealed column.';
+COMMENT ON FUNCTION chainify.seal IS 'Seals a value for a column in a transaction of plain SQL, and returns its commitment. Writes through the opened view do so by themselves.';
+COMMENT ON FUNCTION chainify.verify_private IS 'Compares the private values held here with their commitments. Returns one row per value that does not fit. For chainify_reader.';
+COMMENT ON FUNCTION chainify.disclose IS 'Returns a private value with type and salt, so that somebody outside of the circle can compare it with its commitment. For roles that may read the private table.';
+COMMENT ON FUNCTION chainify.is_sealed IS 'Says of a commitment whether its value is open here, missing here, or closed to this organisation.';
 
 COMMENT ON FUNCTION chainify.analyze IS 'Shows for each statement whether it may run as a ledger transaction, the reason if not, and a statement to write instead. Runs nothing.';
 COMMENT ON FUNCTION chainify.access IS 'Shows the rows that each statement may read and write. They decide which transactions run beside each other. Runs nothing.';
@@ -84,6 +92,9 @@ COMMENT ON VIEW chainify.procedures IS 'Procedures on a ledger of several engine
 COMMENT ON VIEW chainify.sequences IS 'Positions of the sequences on the ledger.';
 COMMENT ON VIEW chainify.settings IS 'Settings that deploys made for all organisations.';
 COMMENT ON VIEW chainify.role_organisations IS 'Organisations whose clients may act as a role. Roles without a row are for clients of every organisation.';
+COMMENT ON VIEW chainify.circles IS 'Organisations that may hold certain private values together.';
+COMMENT ON VIEW chainify.sealed_columns IS 'Columns whose values are private, with their circle, their type and whether this organisation may hold the values.';
+COMMENT ON VIEW chainify.private_missing IS 'The first 1,000 commitments whose values this organisation may hold and does not have yet.';
 COMMENT ON VIEW chainify.policies IS 'Agreement policies: the organisations that have to agree to changes of a table.';
 COMMENT ON VIEW chainify.declared_access IS 'Declarations of chainify.declare_access in this database.';
 COMMENT ON VIEW chainify.histories IS 'Tables that hold the changes of each version of a ledger table, and the transactions between which the version was on the ledger.';

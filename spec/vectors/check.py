@@ -185,6 +185,14 @@ def rows():
         expect("row hash", sha256(b"chainify/row/1", lp(case["table"].encode()), row).hex(), case["row_hash"])
 
 
+def sealed():
+    for case in load("sealed.json")["cases"]:
+        encoded = value(case["value"])
+        expect("private value", encoded.hex(), case["encoded"])
+        names = b"".join(lp(case[name].encode()) for name in ("chain_id", "table", "column", "type"))
+        expect(case["name"], sha256(b"chainify/sealed/1", names, bytes.fromhex(case["salt"]), encoded).hex(), case["commitment"])
+
+
 TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -589,6 +597,6 @@ def signatures(cases):
 if __name__ == "__main__":
     # The official BLAKE3 test vector for an empty input, so that the function above is known to be BLAKE3.
     expect("BLAKE3", blake3_xof(b"", 32).hex(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-    for check in (values, rows, schemas, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, snapshots, messages, effects):
+    for check in (values, rows, sealed, schemas, merkle, leaves, lanes, transactions, write_sets, blocks, votes, registry, registries, snapshots, messages, effects):
         check()
     print(f"{checked} values reproduced")

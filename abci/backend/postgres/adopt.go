@@ -16,7 +16,10 @@ func (b *Backend) Adopt(ctx context.Context, from backend.Past, block *wire.Orde
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err = b.ready(ctx); err == nil {
-		if x, err = b.adopt(ctx, from, block, previous, certified); err != nil {
+		if x, err = b.adopt(ctx, from, block, previous, certified); err == nil {
+			err = b.holdOnTheWay(ctx, x)
+		}
+		if err != nil {
 			b.undo()
 		}
 	}

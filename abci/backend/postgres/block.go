@@ -194,6 +194,9 @@ func (b *Backend) execute(ctx context.Context, block *wire.OrderedBlock, previou
 	run, cancel := context.WithCancel(ctx)
 	watch := b.watch(run, block, cancel)
 	x, err := b.run(run, block, previous, certified)
+	if err == nil {
+		err = b.holdOnTheWay(run, x)
+	}
 	cancel()
 	index, stuck := watch.stop()
 	switch {

@@ -43,6 +43,8 @@ type Config struct {
 	// Environment receives the database's environment at each connection; nil: not called. It must
 	// not wait.
 	Environment func(backend.Environment)
+	// OnTheWay has private values for blocks; nil: none has any.
+	OnTheWay backend.OnTheWay
 	// RehearsalLimit bounds the rehearsal of a transaction; default 2 s.
 	RehearsalLimit time.Duration
 }

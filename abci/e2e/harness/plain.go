@@ -39,7 +39,7 @@ func CommitFailed(err error) (failed bool, id []byte) {
 	switch pg.Code {
 	case "40001":
 		return true, id
-	case "57P03", "53400", "08001", "CH009", "54000": // without an id it was not queued
+	case "57P03", "53400", "08001", "CH009", "CH013", "54000": // without an id it was not queued
 		return !named, id
 	}
 	return false, id

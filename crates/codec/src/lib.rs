@@ -19,6 +19,7 @@ mod procedures;
 mod ranges;
 mod row;
 pub mod schema;
+mod sealed;
 mod state;
 mod tag;
 mod text;
@@ -36,6 +37,7 @@ pub use lanes::{definitions, schema_hash, state_root, table_state, LaneHasher, L
 pub use procedures::{procedures_state, Procedure, PROCEDURES};
 pub use ranges::{key_hash, key_hash_range, key_range, KeyRanges, RangeDigest, SecretHasher, RANGE_BITS_MAX};
 pub use row::{row_hash, RowHasher, RowWriter};
+pub use sealed::{SealedColumn, SALT_BYTES};
 pub use state::{State, States};
 pub use tag::Tag;
 pub use uuid::transaction_uuid;

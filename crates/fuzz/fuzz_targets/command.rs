@@ -3,7 +3,7 @@
 #![no_main]
 
 use chainify_codec::hex;
-use chainify_sqltext::{command, Command, Procedure, TableName, TABLES_MAX};
+use chainify_sqltext::{command, Command, Procedure, Sealed, TableName, TABLES_MAX};
 use libfuzzer_sys::fuzz_target;
 
 fn quoted(name: &str) -> String {
@@ -50,6 +50,14 @@ fn written(command: &Command<'_>) -> String {
             format!("SET ORGANISATIONS OF ROLE {} TO {}", quoted(role), names.join(","))
         }
         Command::DropRoleOrganisations(role) => format!("DROP ORGANISATIONS OF ROLE {}", quoted(role)),
+        Command::CreateCircle(circle, organisations) => {
+            let names: Vec<String> = organisations.iter().map(|name| quoted(name)).collect();
+            format!("CREATE CIRCLE {} OF {}", quoted(circle), names.join(","))
+        }
+        Command::DropCircle(circle) => format!("DROP CIRCLE {}", quoted(circle)),
+        Command::SealColumn(Sealed { table, column, of, circle }) => {
+            format!("ALTER TABLE {} SEAL COLUMN {} AS {of} FOR {}", whole(table), quoted(column), quoted(circle))
+        }
     }
 }
 
@@ -66,7 +74,12 @@ fuzz_target!(|text: &str| {
         }
         Command::DropPolicy(table) => std::slice::from_ref(table),
         Command::SetDeterminism(value) | Command::SetDeploys(value) => return assert!(text.contains(value)),
-        Command::SetRoleOrganisations(_, organisations) => {
+        Command::SealColumn(Sealed { table, of, .. }) => {
+            assert!(text.contains(of));
+            std::slice::from_ref(table)
+        }
+        Command::DropCircle(circle) => return assert!(!circle.is_empty()),
+        Command::SetRoleOrganisations(_, organisations) | Command::CreateCircle(_, organisations) => {
             return assert!((1..=TABLES_MAX).contains(&organisations.len()));
         }
         Command::DropRoleOrganisations(role) => return assert!(!role.is_empty()),

@@ -33,6 +33,33 @@ pub struct Statement {
     /// 0: the node chooses this and the nonce.
     #[prost(uint64, tag = "7")]
     pub valid_until_height: u64,
+    /// Private values whose commitments the write set has.
+    #[prost(message, repeated, tag = "8")]
+    pub sealed: Vec<SealedValue>,
+}
+
+/// A private value with its commitment (`spec/private.md`). Neither is shown by `Debug`.
+#[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
+pub struct SealedValue {
+    #[prost(bytes = "vec", tag = "1")]
+    pub commitment: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub table: String,
+    #[prost(string, tag = "3")]
+    pub column: String,
+    #[prost(string, tag = "4")]
+    pub r#type: String,
+    #[prost(bytes = "vec", tag = "5")]
+    pub salt: Vec<u8>,
+    #[prost(bytes = "vec", tag = "6")]
+    pub value: Vec<u8>,
+}
+
+impl std::fmt::Debug for SealedValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a value of {}.{}", self.table, self.column)
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -49,6 +49,25 @@ pub enum Command<'t> {
     SetRoleOrganisations(String, Vec<String>),
     /// `DROP ORGANISATIONS OF ROLE role`
     DropRoleOrganisations(String),
+    /// `CREATE CIRCLE name OF organisation, …` (spec/private.md)
+    CreateCircle(String, Vec<String>),
+    /// `DROP CIRCLE name`
+    DropCircle(String),
+    /// `ALTER TABLE schema.table SEAL COLUMN column AS type FOR circle`
+    SealColumn(Sealed<'t>),
+}
+
+/// A column to be sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed<'t> {
+    /// Its table.
+    pub table: TableName,
+    /// Its name.
+    pub column: String,
+    /// The logical type, which is not read any further here.
+    pub of: &'t str,
+    /// The circle whose members may hold the values.
+    pub circle: String,
 }
 
 /// A command that a text begins as, and does not go on as.
@@ -62,6 +81,10 @@ pub enum Malformed {
     Policy,
     /// SET ORGANISATIONS OF ROLE or DROP ORGANISATIONS OF ROLE.
     RoleOrganisations,
+    /// CREATE CIRCLE or DROP CIRCLE.
+    Circle,
+    /// ALTER TABLE … SEAL.
+    Sealed,
 }
 
 /// Reads a command; `None` for any other text, which is SQL or nothing. Cost: linear.
@@ -78,6 +101,11 @@ pub fn command(sql: &str) -> Option<Result<Command<'_>, Malformed>> {
         "attach" => Command::Attach,
         "detach" => Command::Detach,
         "set" | "drop" => return setting(rest, first == "set"),
+        "create" => {
+            let (_, rest) = word(rest).filter(|(what, _)| what == "circle")?;
+            return Some(create_circle(rest).ok_or(Malformed::Circle));
+        }
+        "alter" => return sealed(rest),
         _ => return None,
     };
     if word(rest).is_some_and(|(what, _)| what == "procedure") {
@@ -121,8 +149,43 @@ fn setting(rest: &str, set: bool) -> Option<Result<Command<'_>, Malformed>> {
             let (_, rest) = word(rest).filter(|(word, _)| word == "of")?;
             Some(role_organisations(rest, set).ok_or(Malformed::RoleOrganisations))
         }
+        "circle" if !set => Some(name(rest).map(Command::DropCircle).ok_or(Malformed::Circle)),
         _ => None,
     }
+}
+
+/// A circle's name, `OF` and a list of organisations.
+fn create_circle(rest: &str) -> Option<Command<'_>> {
+    let (circle, rest) = word(rest)?;
+    let (_, rest) = word(rest).filter(|(word, _)| word == "of")?;
+    Some(Command::CreateCircle(circle, list(rest, organisation)?))
+}
+
+/// The text after ALTER; None where it does not go on as `TABLE schema.table SEAL`.
+fn sealed(rest: &str) -> Option<Result<Command<'_>, Malformed>> {
+    let (_, rest) = word(rest).filter(|(what, _)| what == "table")?;
+    let (table, rest) = table(rest)?;
+    let (_, rest) = word(rest).filter(|(verb, _)| verb == "seal")?;
+    Some(sealed_column(table, rest).map(Command::SealColumn).ok_or(Malformed::Sealed))
+}
+
+/// `COLUMN column AS type FOR circle`; the circle is all that stands behind the last `FOR`.
+fn sealed_column(table: TableName, rest: &str) -> Option<Sealed<'_>> {
+    let (_, rest) = word(rest).filter(|(word, _)| word == "column")?;
+    let (column, rest) = word(rest)?;
+    let (_, rest) = word(rest).filter(|(word, _)| word == "as")?;
+    let behind = |(at, _): (usize, &str)| {
+        let (_, circle) = word(&rest[at + 1..]).filter(|(word, _)| word == "for")?;
+        Some((rest[..at].trim_end(), name(circle)?))
+    };
+    let (of, circle) = rest.rmatch_indices(|c: char| c.is_ascii_whitespace()).find_map(behind)?;
+    (!of.is_empty()).then_some(Sealed { table, column, of, circle })
+}
+
+/// A name with nothing behind it.
+fn name(rest: &str) -> Option<String> {
+    let (name, rest) = word(rest)?;
+    rest.is_empty().then_some(name)
 }
 
 fn policy(rest: &str, set: bool) -> Option<Command<'_>> {
@@ -237,6 +300,20 @@ mod tests {
                 Command::SetRoleOrganisations("Odd \"one".into(), vec!["acme".into(), "b-2".into(), "cargo".into()]),
             ),
             ("DROP ORGANISATIONS OF ROLE Clerk", Command::DropRoleOrganisations("clerk".into())),
+            (
+                "create Circle Pricing of acme , b-2;",
+                Command::CreateCircle("pricing".into(), vec!["acme".into(), "b-2".into()]),
+            ),
+            ("DROP CIRCLE \"for x\"", Command::DropCircle("for x".into())),
+            (
+                "Alter table P.t seal column \"Pr ice\" as timestamp(3) with time zone\n for \"a for b\" ;",
+                Command::SealColumn(Sealed {
+                    table: name("p", "t"),
+                    column: "Pr ice".into(),
+                    of: "timestamp(3) with time zone",
+                    circle: "a for b".into(),
+                }),
+            ),
         ] {
             assert_eq!(command(sql), Some(Ok(expected)), "{sql}");
         }
@@ -272,6 +349,14 @@ mod tests {
             ("SET ORGANISATIONS OF ROLE a TO b c", Malformed::RoleOrganisations),
             ("SET ORGANISATIONS OF b TO c", Malformed::RoleOrganisations),
             ("DROP ORGANISATIONS OF ROLE a TO b", Malformed::RoleOrganisations),
+            ("CREATE CIRCLE a", Malformed::Circle),
+            ("CREATE CIRCLE a OF", Malformed::Circle),
+            ("CREATE CIRCLE a OF b c", Malformed::Circle),
+            ("DROP CIRCLE a, b", Malformed::Circle),
+            ("ALTER TABLE a.b SEAL c AS text FOR d", Malformed::Sealed),
+            ("ALTER TABLE a.b SEAL COLUMN c AS text", Malformed::Sealed),
+            ("ALTER TABLE a.b SEAL COLUMN c AS FOR d", Malformed::Sealed),
+            ("ALTER TABLE a.b SEAL COLUMN c AS text FOR d, e", Malformed::Sealed),
         ] {
             assert_eq!(command(sql), Some(Err(expected)), "{sql}");
         }
@@ -287,6 +372,9 @@ mod tests {
             ";",
             "SET x = 1",
             "DROP TABLE a.b",
+            "CREATE TABLE circle (of int)",
+            "ALTER TABLE a.b ADD COLUMN seal int",
+            "ALTER TABLE a SEAL COLUMN c AS text FOR d",
             "DROP DETERMINISM x",
             "DROP DEPLOYS x",
             "SET AGREEMENT a.b",

@@ -14,7 +14,7 @@ mod settled;
 mod strings;
 mod tokens;
 pub use check::check;
-pub use command::{command, Command, Malformed, TableName, TABLES_MAX};
+pub use command::{command, Command, Malformed, Sealed, TableName, TABLES_MAX};
 pub use logical::{constant, logical_type, Constant};
 pub use procedure::Procedure;
 pub use settled::settled;

@@ -4,4 +4,5 @@
 //! Knows the changes of a transaction. Must not know how it makes them.
 pub mod agreement_policies;
 pub mod agreements;
+pub mod circles;
 pub mod role_organisations;

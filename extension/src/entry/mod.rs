@@ -9,5 +9,6 @@ pub mod client;
 pub mod digest_trigger;
 pub mod execute_block;
 pub mod planned;
+pub mod private;
 pub mod rehearsal;
 pub mod views;

@@ -479,6 +479,7 @@ fn join_end(call: &mut Call) -> Answer {
                     FROM chainify_ledger.sequence s JOIN chainify_ledger.sequence_here h USING (name)";
                 spi::query(sql, &[], |_| ());
                 spi::query("SELECT chainify_ledger.announce_tables()", &[], |_| ());
+                spi::query("SELECT chainify_ledger.open_tables()", &[], |_| ());
                 spi::execute("TRUNCATE chainify_ledger.received", &[]);
             });
         })

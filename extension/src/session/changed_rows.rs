@@ -1,7 +1,9 @@
 //! The changes of a session to rows of ledger tables, as its write set will have them.
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use chainify_ledger::captured::{self, Event, Found, Reads};
+use chainify_ledger::node_messages::SealedValue;
 use chainify_ledger::write_set::{Action, Isolation, WriteSet, WRITE_SET_BYTES_MAX};
 use chainify_ledger::Hash;
 
@@ -16,6 +18,14 @@ const SEEN_MAX: usize = 100_000;
 
 /// Bytes of these keys: a key in an index may be long, where it is stored compressed.
 const SEEN_BYTES_MAX: usize = 8 << 20;
+
+/// Private values that one transaction may seal, and bytes of them (spec/private.md).
+const SEALED_MAX: usize = 10_000;
+const SEALED_BYTES_MAX: usize = 1 << 20;
+
+/// The tag and length of a bytea of 32 bytes, as a commitment in a row begins.
+const COMMITMENT_HEAD: [u8; 5] = [6, 0, 0, 0, 32];
+const COMMITMENT_BYTES: usize = 32;
 
 /// A row that the session locked after so many changes, or wrote as it was.
 struct Seen {
@@ -39,6 +49,8 @@ struct Mark {
     seen: usize,
     bytes: usize,
     seen_bytes: usize,
+    sealed: usize,
+    sealed_bytes: usize,
     written: bool,
 }
 
@@ -55,6 +67,9 @@ pub struct Changes {
     bytes: usize,
     /// Of the keys of rows seen.
     seen_bytes: usize,
+    /// Private values, for the members of their circles alone.
+    sealed: Vec<SealedValue>,
+    sealed_bytes: usize,
     marks: Vec<Mark>,
 }
 
@@ -66,6 +81,8 @@ impl Changes {
             seen: self.seen.len(),
             bytes: self.bytes,
             seen_bytes: self.seen_bytes,
+            sealed: self.sealed.len(),
+            sealed_bytes: self.sealed_bytes,
             written: self.written,
         });
     }
@@ -75,7 +92,9 @@ impl Changes {
         if let Some(mark) = self.marks.pop() {
             self.list.truncate(mark.changes);
             self.seen.truncate(mark.seen);
+            self.sealed.truncate(mark.sealed);
             (self.bytes, self.seen_bytes) = (mark.bytes, mark.seen_bytes);
+            self.sealed_bytes = mark.sealed_bytes;
             self.written = mark.written;
         }
     }
@@ -130,6 +149,32 @@ impl Changes {
             key,
             hash,
         });
+    }
+
+    /// Keeps a private value. Raises 54000 for too many.
+    pub fn seal(&mut self, value: SealedValue) {
+        self.sealed_bytes += value.value.len();
+        if self.sealed.len() >= SEALED_MAX || self.sealed_bytes > SEALED_BYTES_MAX {
+            PgError::new(b"54000", "transaction seals too many private values")
+                .detail(format!("A transaction may seal {SEALED_MAX} values of together {SEALED_BYTES_MAX} bytes."))
+                .hint("Commit in smaller parts.")
+                .raise();
+        }
+        self.sealed.push(value);
+    }
+
+    /// The private values whose commitments a write set has.
+    pub fn sealed_in(&self, write_set: &[u8]) -> Vec<SealedValue> {
+        if self.sealed.is_empty() {
+            return Vec::new();
+        }
+        let size = COMMITMENT_HEAD.len() + COMMITMENT_BYTES;
+        let committed = write_set.windows(size);
+        let committed: HashSet<&[u8]> = committed
+            .filter_map(|bytes| bytes.strip_prefix(&COMMITMENT_HEAD))
+            .collect();
+        let is_in = |value: &&SealedValue| committed.contains(value.commitment.as_slice());
+        self.sealed.iter().filter(is_in).cloned().collect()
     }
 
     /// The write set; None when no ledger table was changed.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 
 use chainify_codec::decode_row;
 use chainify_ledger::captured::{Found, Reads};
+use chainify_ledger::node_messages::SealedValue;
 use chainify_ledger::write_set::{Bound, Isolation, WriteSet};
 use pgrx::pg_sys::Oid;
 
@@ -189,6 +190,16 @@ pub fn follow(role: Role) {
 /// The role of the part's changes; None: no part is open.
 pub fn role() -> Option<Role> {
     WORK.with_borrow(|work| work.role)
+}
+
+/// Keeps a private value that the session has sealed. Raises 54000 for too many.
+pub fn seal(value: SealedValue) {
+    WORK.with_borrow_mut(|work| work.changes.seal(value));
+}
+
+/// The private values whose commitments a write set has. Cost: linear in its bytes.
+pub fn sealed_in(write_set: &[u8]) -> Vec<SealedValue> {
+    WORK.with_borrow(|work| work.changes.sealed_in(write_set))
 }
 
 /// The write set of the transaction with these reads and the rows that they found; None when it

@@ -24,6 +24,7 @@ use crate::pg::base::role::Role;
 use crate::pg::base::settings::{self, LocalWrites, Writes};
 use crate::pg::base::snapshot::under_snapshot;
 use crate::pg::session_transaction::{self, Failed, PlainSql, Remaining, Statement};
+use crate::rules::relations;
 use crate::session::plain_sql;
 use crate::submission::as_sql;
 use crate::submission::reads;
@@ -68,7 +69,9 @@ fn wanted() -> bool {
 
 /// A statement that may change ledger tables or lock rows of them, of a role that may submit.
 fn needs_part(statement: &Statement) -> bool {
-    let on_ledger = |tables: &[Oid]| tables.iter().any(|table| tables::owner(*table).is_some());
+    let is_of_ledger =
+        |table: &Oid| tables::owner(*table).is_some() || relations::is_opened(*table);
+    let on_ledger = |tables: &[Oid]| tables.iter().any(is_of_ledger);
     let may = statement.may_run_others
         || on_ledger(&statement.writes)
         || on_ledger(&statement.locks_rows);
@@ -150,6 +153,7 @@ fn take() -> Option<Box<dyn Remaining>> {
     }
     let statement = Submitted {
         kind: Kind::Effects as i32,
+        sealed: plain_sql::sealed_in(&effects),
         effects,
         ..Submitted::default()
     };

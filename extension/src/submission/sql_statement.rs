@@ -12,6 +12,13 @@ pub fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Stat
     let sql = sql
         .filter(|sql| !sql.trim().is_empty())
         .ok_or_else(|| PgError::new(b"22023", "statement is empty"))?;
+    if names_private(&sql) {
+        return Err(
+            PgError::new(b"CH004", "statement names an opened view or seals a value")
+                .detail("All organisations would see its values.")
+                .hint("Run it in plain SQL, with SET chainify.writes = 'effects'."),
+        );
+    }
     if values.len() > PARAMETERS_MAX {
         return Err(PgError::new(
             b"54000",
@@ -41,6 +48,17 @@ pub fn sql_statement(sql: Option<String>, values: Vec<TextValue>) -> Result<Stat
         parameters,
         ..Statement::default()
     })
+}
+
+/// Whether a text names opened views or `chainify.seal`, however it is spaced and quoted. Another
+/// organisation could not run it, and has to see nothing of it. Cost: linear.
+fn names_private(sql: &str) -> bool {
+    let written = |c: &char| !c.is_whitespace() && *c != '"';
+    let sql: String = sql.chars().filter(written).collect();
+    let sql = sql.to_ascii_lowercase();
+    ["chainify_open", "chainify_private", "chainify.seal("]
+        .iter()
+        .any(|name| sql.contains(name))
 }
 
 fn parameter((index, value): (usize, TextValue)) -> Result<Parameter, PgError> {

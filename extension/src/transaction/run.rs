@@ -10,6 +10,7 @@ use chainify_sqltext::{command, Command, Malformed};
 
 use crate::agreement::agreement_policies;
 use crate::agreement::agreements;
+use crate::agreement::circles;
 use crate::agreement::role_organisations;
 use crate::certification::write_sets;
 use crate::definitions::attach;
@@ -139,10 +140,12 @@ fn dispatch(
             let policies = agreement_policies::before_deploy();
             let organisations = role_organisations::before_deploy();
             let deploys = agreed_settings::before_deploy();
+            let sealed = circles::before_deploy();
             let rows = deploy_text(role, &proposal.sql, at)?;
             policies.check(request.number, agreeing)?;
             organisations.check(request.number, agreeing)?;
             deploys.check(request.number, agreeing)?;
+            sealed.follow()?;
             Ok(rows)
         }
         Kind::Effects => {
@@ -241,6 +244,11 @@ fn deploy_text(role: Role, sql: &str, at: At) -> Outcome {
             role_organisations::set(&role, organisations, at)
         }
         Some(Command::DropRoleOrganisations(role)) => role_organisations::unset(&role, at),
+        Some(Command::CreateCircle(name, organisations)) => {
+            circles::create(&name, organisations, at)
+        }
+        Some(Command::DropCircle(name)) => circles::unset(&name, at),
+        Some(Command::SealColumn(sealed)) => circles::seal(&sealed, at),
         Some(Command::Attach(tables)) => deploy::followed(at, || attach::attach(tables, at)),
         Some(Command::AttachShared(tables)) => {
             deploy::followed(at, || attach::attach_shared(tables, at))
@@ -273,6 +281,14 @@ fn no_command(malformed: Malformed) -> PgError {
         Malformed::RoleOrganisations => (
             "neither SET ORGANISATIONS OF ROLE nor DROP ORGANISATIONS OF ROLE",
             "Write SET ORGANISATIONS OF ROLE role TO organisation, … with names quoted as SQL does.",
+        ),
+        Malformed::Circle => (
+            "neither CREATE CIRCLE nor DROP CIRCLE",
+            "Write CREATE CIRCLE name OF organisation, … or DROP CIRCLE name, with names quoted as SQL does.",
+        ),
+        Malformed::Sealed => (
+            "no ALTER TABLE … SEAL COLUMN",
+            "Write ALTER TABLE schema.table SEAL COLUMN column AS type FOR circle, with names quoted as SQL does.",
         ),
     };
     PgError::new(b"42601", message).hint(hint)

@@ -9,6 +9,7 @@ mod certificates;
 mod hashes;
 mod receipts;
 mod schemas;
+mod sealed;
 mod transactions;
 mod values;
 mod write_sets;
@@ -81,6 +82,11 @@ fn values_vectors() {
 #[test]
 fn rows_vectors() {
     verify("rows.json", json!({ "cases": values::rows() }));
+}
+
+#[test]
+fn sealed_vectors() {
+    verify("sealed.json", json!({ "cases": sealed::cases() }));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use chainify_codec::{RowWriter, Tag, ValueError};
 use pgrx::pg_sys;
 
 use crate::base::error::{catch_c, OrRaise, PgError};
+use crate::base::function::Call;
 use crate::base::major;
 use crate::base::relation::{Relation, Tuple};
 use crate::base::value_settings::values_pinned;
@@ -160,6 +161,25 @@ impl RowEncoder {
             true => values_pinned(|| write(columns, tuple, out)),
             false => write(columns, tuple, out),
         }
+    }
+}
+
+/// Argument `index` of a call, of whatever type, as encoding 1 has it; None when it is NULL. The
+/// session's settings have no say.
+pub fn encoded_argument(call: &Call, index: usize) -> Option<Vec<u8>> {
+    let call = call.fcinfo();
+    // SAFETY: the index is checked against the call, and the argument is of the type that the
+    // calling expression has.
+    unsafe {
+        if index >= (*call).nargs as usize || (*(*call).args.as_ptr().add(index)).isnull {
+            return None;
+        }
+        let encoder =
+            Encoder::of(pg_sys::get_fn_expr_argtype((*call).flinfo, index as i32)).or_raise();
+        let datum = (*(*call).args.as_ptr().add(index)).value;
+        let mut out = Vec::new();
+        values_pinned(|| encoder.write(datum, &mut out)).or_raise();
+        Some(out)
     }
 }
 
