@@ -19,7 +19,7 @@ import (
 const canary = "canary 5f1c9e02 of acme and bolt"
 
 // Acme and bolt hold the values of a column. Cargo and delta agree on them and never see one
-// (spec/private.md, P1 to P6).
+// (spec/private.md, K1 to K5).
 func TestPrivateValues(t *testing.T) {
 	t.Parallel()
 	ctx := underTest(t)
@@ -139,7 +139,7 @@ func leaks(t *testing.T, dir, organisation string, secrets map[string][]byte) ma
 	return found
 }
 
-// withoutBolt: while no other member of the circle can hold a value, nothing is ordered of it (P3).
+// withoutBolt: while no other member of the circle can hold a value, nothing is ordered of it (K3).
 func withoutBolt(ctx context.Context, t *testing.T, net *harness.Network) {
 	t.Helper()
 	acme, bolt := net.Organisation("acme"), net.Organisation("bolt")

@@ -28,7 +28,7 @@ func withSealed() *wire.Statement {
 	return s
 }
 
-// P3 of spec/private.md: nothing is ordered before enough members hold its values.
+// K3: nothing is ordered before enough members hold its values.
 func TestNothingIsOrderedBeforeItsValuesAreHeld(t *testing.T) {
 	for _, test := range []struct {
 		err   error

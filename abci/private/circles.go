@@ -1,9 +1,9 @@
 // Package private decides who may hold private values, who must, and which values of a transaction
 // fit it (circles.go, pure). It keeps values on the disk while they are on their way (store.go).
 // It carries them between clients, other members and the database (keeper.go). spec/private.md has
-// the messages, and the invariants P1 to P6 that are meant here.
+// the messages, and the invariants K1 to K5 that are meant here.
 //
-// No value and no salt gets into a log, an error or a metric (P2).
+// No value and no salt gets into a log, an error or a metric (K2).
 package private
 
 import (
@@ -47,7 +47,7 @@ func (c *Circles) Holders(table, column string) []string {
 	return c.members[c.columns[cell{table, column}].Circle]
 }
 
-// May reports whether an organisation may hold values of a column (P1).
+// May reports whether an organisation may hold values of a column (K1).
 func (c *Circles) May(organisation, table, column string) bool {
 	return slices.Contains(c.Holders(table, column), organisation)
 }
@@ -70,7 +70,7 @@ var errNotSealed = errors.New("the column is not sealed so")
 
 // Fits says why values are none that an organisation may hold, or nil. Each column is sealed for a
 // circle with this organisation. The type is the column's, and the commitment is that of the value
-// (P4). Cost: one SHA-256 of each value.
+// (K4). Cost: one SHA-256 of each value.
 func (c *Circles) Fits(chainID, organisation string, values []*wire.SealedValue) error {
 	for _, v := range values {
 		sealed, known := c.columns[cell{v.Table, v.Column}]
@@ -120,7 +120,7 @@ func Written(effects []byte, values []*wire.SealedValue) error {
 }
 
 // Deliveries are the values of a transaction that each other organisation gets: those of its
-// circles alone (P1). Only organisations that take part get some.
+// circles alone (K1). Only organisations that take part get some.
 func (c *Circles) Deliveries(own string, values []*wire.SealedValue, takesPart func(organisation string) bool) map[string][]*wire.SealedValue {
 	to := map[string][]*wire.SealedValue{}
 	for _, v := range values {
@@ -134,7 +134,7 @@ func (c *Circles) Deliveries(own string, values []*wire.SealedValue, takesPart f
 }
 
 // Lacking are the circles of which no other member holds the values that it was sent, each with
-// those that were sent them (P3). A circle without another member that takes part lacks none.
+// those that were sent them (K3). A circle without another member that takes part lacks none.
 func (c *Circles) Lacking(values []*wire.SealedValue, to map[string][]*wire.SealedValue, holds func(organisation string) bool) map[string][]string {
 	lacking := map[string][]string{}
 	for _, v := range values {

@@ -46,7 +46,7 @@ func writes(values ...*wire.SealedValue) []byte {
 	return set.Encode()
 }
 
-// P1 and P4 of spec/private.md: who may hold which values, and which are none.
+// K1 and K4: who may hold which values, and which are none.
 func TestValuesThatMayBeHeld(t *testing.T) {
 	c := NewCircles(testCircles())
 	changed := func(change func(*wire.SealedValue)) *wire.SealedValue {

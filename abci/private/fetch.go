@@ -184,7 +184,7 @@ func (k *Keeper) fetch(ctx context.Context) (some bool, err error) {
 }
 
 // ask has the database hold what an organisation gives of the names, once it fits its commitment
-// (P4). That nothing comes is no error.
+// (K4). That nothing comes is no error.
 func (k *Keeper) ask(ctx context.Context, organisation string, names []*wire.SealedName) ([]*wire.SealedValue, error) {
 	limited, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

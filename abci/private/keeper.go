@@ -33,7 +33,7 @@ var (
 	ErrNoDatabase = errors.New("the organisation's database holds no private values: it takes a PostgreSQL")
 )
 
-// UndeliveredError says that too few members hold the values of a transaction (P3).
+// UndeliveredError says that too few members hold the values of a transaction (K3).
 type UndeliveredError struct{ Why string }
 
 func (e *UndeliveredError) Error() string { return "private values not delivered: " + e.Why }
@@ -99,7 +99,7 @@ func (k *Keeper) Attach(database backend.Private, others Others) {
 	k.database, k.others = database, others
 }
 
-// Deliver has the values of a client's transaction at enough members when it returns nil (P3): on
+// Deliver has the values of a client's transaction at enough members when it returns nil (K3): on
 // this node's disk, and at one more member of each circle that has one. Other errors than the named
 // ones say what is wrong with the values.
 func (k *Keeper) Deliver(ctx context.Context, id wire.TxID, validUntil uint64, effects []byte, values []*wire.SealedValue) error {
@@ -194,7 +194,7 @@ func (k *Keeper) unkept(of string, err error) error {
 }
 
 // Give are those of the named values that this node or its database has and the asking
-// organisation may hold (P1). Cost: a read of the store, and one query.
+// organisation may hold (K1). Cost: a read of the store, and one query.
 func (k *Keeper) Give(ctx context.Context, to string, names []*wire.SealedName) ([]*wire.SealedValue, error) {
 	circles, err := k.known()
 	if err != nil {

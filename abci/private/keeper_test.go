@@ -138,7 +138,7 @@ func newFixture(t *testing.T, organisation string, d *disk) *fixture {
 
 func newDisk() *disk { return &disk{kept: map[string][]byte{}} }
 
-// P3 of spec/private.md: a delivery succeeds when one more member of each circle confirmed.
+// K3: a delivery succeeds when one more member of each circle confirmed.
 func TestADeliveryTakesOneMoreMemberOfEachCircle(t *testing.T) {
 	price, weight := sealed("price", "12.50"), sealed("weight", "8 t")
 	for _, test := range []struct {
@@ -236,7 +236,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// P1 of spec/private.md: values are given to members of their circle alone.
+// K1: values are given to members of their circle alone.
 func TestWhatIsGiven(t *testing.T) {
 	f := newFixture(t, "acme", newDisk())
 	price, weight, id := sealed("price", "12.50"), sealed("weight", "8 t"), wire.TxID{1}
@@ -282,7 +282,7 @@ func TestMissingValuesAreFetched(t *testing.T) {
 	}
 }
 
-// P4 of spec/private.md: of what another member gives, values count that were asked for and fit.
+// K4: of what another member gives, values count that were asked for and fit.
 func TestFetchedValuesFitTheirCommitments(t *testing.T) {
 	weight, lie, price := sealed("weight", "8 t"), sealed("weight", "8 t"), sealed("price", "1")
 	lie.Value[5]++

@@ -44,7 +44,7 @@ func insertsNotes(number uint64, ids []int, notes ...*wire.SealedValue) *wire.Or
 }
 
 // Values come with the rows of their block, those of failed transactions do not, and no block
-// depends on them (P6 of spec/private.md).
+// depends on them (K5).
 func TestPrivateValuesComeWithTheirBlock(t *testing.T) {
 	dsn := database(t, setup+"; GRANT CREATE ON SCHEMA public TO effects_ops")
 	way := &onTheWay{values: map[wire.TxID][]*wire.SealedValue{}}

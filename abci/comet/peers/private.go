@@ -58,7 +58,7 @@ type PrivateOptions struct {
 // (spec/private.md). Package private decides who may. Whose node a connection leads to is decided
 // here.
 //
-// Invariant P1 of spec/private.md: a value goes to a node that a member vouches for in the registry
+// Invariant K1: a value goes to a node that a member vouches for in the registry
 // in force, and to that member alone.
 type Private struct {
 	p2p.BaseReactor

@@ -101,7 +101,7 @@ func (b *circle) deliver(limit time.Duration, to map[string][]*wire.SealedValue)
 	return b.reactors[0].Deliver(ctx, wire.TxID{1}, 9, to, func(func(string) bool) bool { return false })
 }
 
-// P1 of spec/private.md: each organisation gets what is for it, and others get nothing.
+// K1: each organisation gets what is for it, and others get nothing.
 func TestPrivateValuesReachTheirOrganisations(t *testing.T) {
 	b := newCircle(t, 4, nil)
 	b.says["o2"] = "its disk is full"
