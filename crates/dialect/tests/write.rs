@@ -341,6 +341,8 @@ fn aggregates_in_an_order() {
     assert!(joined(text(Type::Text, ","), vec![], false).is_err(), "without an order");
     assert!(joined(column(), by(column()), false).is_err(), "with another text between each two");
     assert!(joined(text(Type::Text, ","), by(column()), true).is_err(), "DISTINCT by another order");
+    let sql = joined(text(Type::Text, ","), by(text(Type::Text, "a")), true);
+    assert!(sql.is_ok_and(|sql| sql.contains("max('a')")), "a constant, once");
     assert!(aggregate(2147, vec![column()], by(column()), false).is_err(), "count in an order");
     let percentile =
         |function, part: &str, of: Expr| aggregate(function, vec![text(Type::Float8, part)], by(of), false);

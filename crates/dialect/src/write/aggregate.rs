@@ -192,13 +192,15 @@ fn joined(call: &Call, of: &Value, between: &Value, keys: &[(Value, &Order)]) ->
     }
     let keys: Result<Vec<_>, Refusal> = keys.iter().map(|(key, order)| sorted(key, order)).collect();
     let written = |keys: Vec<String>| {
-        // DISTINCT leaves one of a constant, and the worker takes no order by a constant then.
-        let order = match call.distinct.is_empty() || of.constant.is_none() {
-            true => format!(" ORDER BY {}", keys.join(", ")),
-            false => String::new(),
+        let sql = match call.distinct.is_empty() || of.constant.is_none() {
+            true => {
+                let arguments = format!("{}, {} ORDER BY {}", of.sql, quoted(between), keys.join(", "));
+                call.of("string_agg", &arguments)
+            }
+            // DISTINCT leaves one of a constant. A worker need not take an order by a constant.
+            false => format!("max({}){}", of.sql, call.behind),
         };
-        let arguments = format!("{}, {}{order}", of.sql, quoted(between));
-        Value::new(call.of("string_agg", &arguments), Type::Text)
+        Value::new(sql, Type::Text)
     };
     Some(keys.map(written))
 }
