@@ -19,7 +19,7 @@ import (
 const canary = "canary 5f1c9e02 of acme and bolt"
 
 // Acme and bolt hold the values of a column. Cargo and delta agree on them and never see one
-// (spec/private.md, K1 to K5).
+// (K1 to K5).
 func TestPrivateValues(t *testing.T) {
 	t.Parallel()
 	ctx := underTest(t)

@@ -1,7 +1,7 @@
 // Package private decides who may hold private values, who must, and which values of a transaction
 // fit it (circles.go, pure). It keeps values on the disk while they are on their way (store.go).
 // It carries them between clients, other members and the database (keeper.go). spec/private.md has
-// the messages, and the invariants K1 to K5 that are meant here.
+// the messages, and ARCHITECTURE.md the invariants K1 to K5.
 //
 // No value and no salt gets into a log, an error or a metric (K2).
 package private

@@ -82,8 +82,7 @@ func (b *Backend) Held(ctx context.Context, names []*wire.SealedName) ([]*wire.S
 	return held, nil
 }
 
-// reticent is an error of the server without its texts, which may quote a value (K2 of
-// spec/private.md).
+// reticent is an error of the server without its texts, which may quote a value (K2).
 func reticent(err error) error {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -94,8 +93,8 @@ func reticent(err error) error {
 
 // holdOnTheWay puts the private values of an executed block's successful transactions into the
 // block's transaction: readers see both or neither. It fails only when the block has to be executed
-// again, since what organisations agree on does not depend on these values (K5).
-// Called with mu held.
+// again, since what organisations agree on does not depend on these values (K5). Called with
+// mu held.
 func (b *Backend) holdOnTheWay(ctx context.Context, x backend.Execution) error {
 	if b.cfg.OnTheWay == nil {
 		return nil

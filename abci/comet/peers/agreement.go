@@ -164,8 +164,7 @@ func (r *Agreements) send(number uint64, id wire.TxID, tx []byte, organisations 
 		return
 	}
 	for _, peer := range r.Switch.Peers().Copy() {
-		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
-		if !ok || !slices.Contains(info.Channels, AgreementChannel) {
+		if !speaks(peer, AgreementChannel) {
 			continue
 		}
 		signature, err := wire.Sign(key, wire.AskSignBytes(r.opt.ChainID, r.opt.NodeID, string(peer.ID()), id))

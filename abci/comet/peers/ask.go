@@ -26,11 +26,17 @@ func (r *Reactor) Nodes() []string {
 	}
 	var out []string
 	for _, peer := range r.Switch.Peers().Copy() {
-		if info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo); ok && slices.Contains(info.Channels, Channel) {
+		if speaks(peer, Channel) {
 			out = append(out, string(peer.ID()))
 		}
 	}
 	return out
+}
+
+// speaks reports whether a connected node has a channel.
+func speaks(peer p2p.Peer, channel byte) bool {
+	info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
+	return ok && slices.Contains(info.Channels, channel)
 }
 
 // Read implements effects.Others.

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -58,8 +57,8 @@ type PrivateOptions struct {
 // (spec/private.md). Package private decides who may. Whose node a connection leads to is decided
 // here.
 //
-// Invariant K1: a value goes to a node that a member vouches for in the registry
-// in force, and to that member alone.
+// Invariant K1: a value goes to a node that a member vouches for in the registry in force, and to
+// that member alone.
 type Private struct {
 	p2p.BaseReactor
 	opt PrivateOptions
@@ -127,8 +126,7 @@ func (r *Private) nodes(organisation string) (out []p2p.Peer) {
 		return nil
 	}
 	for _, peer := range r.Switch.Peers().Copy() {
-		info, ok := peer.NodeInfo().(p2p.DefaultNodeInfo)
-		if ok && slices.Contains(info.Channels, PrivateChannel) && r.OrganisationOf(peer) == organisation {
+		if speaks(peer, PrivateChannel) && r.OrganisationOf(peer) == organisation {
 			out = append(out, peer)
 		}
 	}
